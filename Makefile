@@ -1,0 +1,41 @@
+# make demo   installs and learns ten tasks of drawings     make test   installs and tests
+# make check  style, types, import arrows                   make grid   the README's table (an hour)
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-slow check grid clean
+
+demo: .venv/installed
+	$(BIN)/ovor run
+
+test: .venv/installed-dev
+	$(BIN)/pytest -n 2
+
+test-slow: .venv/installed-dev
+	$(BIN)/pytest -n 2 -m slow
+
+check: .venv/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+grid: .venv/installed
+	$(BIN)/ovor grid
+
+clean:
+	rm -rf .venv build dist
+
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/pip pyproject.toml constraints.txt
+	@echo "Installing ovor into .venv (torch is large: a few minutes the first time) ..."
+	$(PIP) --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	@echo "Installing the test tools into .venv ..."
+	$(PIP) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,160 @@
+"""The plain pre-norm vision transformer, with timm's parameter names.
+
+It takes key/value prefixes per layer (prefix tuning, Sec. 3) and gives the CLS feature after the
+final norm. The last block is computed for the CLS query only, since nothing else of it is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
+Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the tensors of a checkpoint say about the network."""
+
+    embed_dim: int
+    depth: int
+    num_heads: int
+    mlp_dim: int
+    patch_size: int
+    in_chans: int
+    grid: tuple[int, int]
+    registers: int = 0
+    embed_class: bool = True  # has the class token a position of its own?
+    layer_scale: bool = False
+    qkv_bias: bool = True
+
+    @property
+    def image_size(self) -> int:
+        """The input size at which the position embedding is used as it is."""
+        return self.grid[0] * self.patch_size
+
+
+class LayerScale(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gamma
+
+
+class Attention(nn.Module):
+    def __init__(self, dim: int, num_heads: int, qkv_bias: bool) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
+        self.proj = nn.Linear(dim, dim)
+
+    def heads(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # B, H, N, D/H
+
+    def forward(self, x: Tensor, prefix: Prefix | None, queries: int | None) -> Tensor:
+        """Attend from the first `queries` tokens (None: from all) to the prefix and all tokens."""
+        if queries is None:
+            q, k, v = map(self.heads, self.qkv(x).chunk(3, dim=-1))
+        else:
+            dim = x.shape[-1]
+            w, b = self.qkv.weight, self.qkv.bias
+            q = self.heads(F.linear(x[:, :queries], w[:dim], None if b is None else b[:dim]))
+            kv = F.linear(x, w[dim:], None if b is None else b[dim:])
+            k, v = map(self.heads, kv.chunk(2, dim=-1))
+        if prefix is not None:
+            # Already in key and value space: no norm, no projection, no position (methods.md, B).
+            pk, pv = (self.heads(p.to(k.dtype).expand(len(x), -1, -1)) for p in prefix)
+            k, v = torch.cat([pk, k], dim=2), torch.cat([pv, v], dim=2)
+        out = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+class Mlp(nn.Module):
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(dim, hidden)
+        self.fc2 = nn.Linear(hidden, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        dim = arch.embed_dim
+        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
+        self.attn = Attention(dim, arch.num_heads, arch.qkv_bias)
+        self.ls1 = LayerScale(dim) if arch.layer_scale else nn.Identity()
+        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
+        self.mlp = Mlp(dim, arch.mlp_dim)
+        self.ls2 = LayerScale(dim) if arch.layer_scale else nn.Identity()
+
+    def forward(
+        self, x: Tensor, prefix: Prefix | None = None, queries: int | None = None
+    ) -> Tensor:
+        x = x[:, :queries] + self.ls1(self.attn(self.norm1(x), prefix, queries))
+        return x + self.ls2(self.mlp(self.norm2(x)))  # type: ignore[no-any-return]
+
+
+class PatchEmbed(nn.Module):
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        size = arch.patch_size
+        self.proj = nn.Conv2d(arch.in_chans, arch.embed_dim, size, stride=size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(images)  # type: ignore[no-any-return]  # B, D, rows, cols
+
+
+class VisionTransformer(nn.Module):
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        self.arch = arch
+        self.patch_embed = PatchEmbed(arch)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, arch.embed_dim))
+        if arch.registers:
+            self.reg_token = nn.Parameter(torch.zeros(1, arch.registers, arch.embed_dim))
+        positions = arch.grid[0] * arch.grid[1] + arch.embed_class
+        self.pos_embed = nn.Parameter(torch.zeros(1, positions, arch.embed_dim))
+        self.blocks = nn.ModuleList(Block(arch) for _ in range(arch.depth))
+        self.norm = nn.LayerNorm(arch.embed_dim, eps=1e-6)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Images to tokens, before the first block; shared by the query and the prompted pass."""
+        patches = self.patch_embed(images)
+        pos = self.positions(patches.shape[2], patches.shape[3])
+        x = patches.flatten(2).transpose(1, 2)  # B, N, D
+        extra = [self.cls_token.expand(len(x), -1, -1)]
+        if self.arch.registers:
+            extra.append(self.reg_token.expand(len(x), -1, -1))
+        if self.arch.embed_class:
+            return torch.cat([extra[0] + pos[:, :1], *extra[1:], x + pos[:, 1:]], dim=1)
+        return torch.cat([*extra, x + pos], dim=1)
+
+    def positions(self, rows: int, cols: int) -> Tensor:
+        """The position embedding, interpolated if the input's grid is not the checkpoint's."""
+        if (rows, cols) == self.arch.grid:
+            return self.pos_embed
+        own = int(self.arch.embed_class)
+        grid = self.pos_embed[:, own:].reshape(1, *self.arch.grid, -1).permute(0, 3, 1, 2)
+        grid = F.interpolate(grid.float(), (rows, cols), mode="bicubic", antialias=True)
+        grid = grid.flatten(2).transpose(1, 2).to(self.pos_embed.dtype)
+        return torch.cat([self.pos_embed[:, :own], grid], dim=1)
+
+    def encode(self, tokens: Tensor, prefixes: Prefixes | None = None) -> Tensor:
+        """Tokens to the CLS feature after the final norm (B, D)."""
+        prefixes = prefixes or {}
+        last = len(self.blocks) - 1
+        for layer, block in enumerate(self.blocks):
+            tokens = block(tokens, prefixes.get(layer), 1 if layer == last else None)
+        # Under bf16 autocast the feature, and all that follows it, is float32.
+        return self.norm(tokens[:, 0].to(self.norm.weight.dtype))  # type: ignore[no-any-return]
+
+    def forward(self, images: Tensor, prefixes: Prefixes | None = None) -> Tensor:
+        return self.encode(self.embed(images), prefixes)

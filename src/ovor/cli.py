@@ -1,0 +1,253 @@
+"""The command line: one small function a command.
+
+Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed with a sentence
+that names the fix, 2 wrong usage. Torch is imported only by what needs it.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+
+import tyro
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from ovor.config import OvorError, Run, explain
+from ovor.presets import ALIASES, settings
+
+if TYPE_CHECKING:
+    from ovor.experiments.folder import Folder
+
+Options = TypeVar("Options")
+VorPreset = Literal["paper", "released", "ce-only", "current-only", "outlier-only"]
+
+
+@checked(frozen=True)
+class NoOptions:
+    """Stands for a method's own options while no method is named."""
+
+
+@dataclass(frozen=True)
+class RunArguments(Generic[Options]):
+    preset: tyro.conf.Positional[Literal["quickdraw", "quickdraw-dev"]] = "quickdraw"
+    """a named run to start from"""
+    run: Annotated[Run, tyro.conf.arg(name="")] = field(default_factory=Run)
+    options: Annotated[Options, tyro.conf.arg(name="method")] = field(
+        default_factory=NoOptions  # type: ignore[assignment]
+    )
+    vor_preset: VorPreset = "paper"
+    """how outliers are made, or which part of VOR is left out; needs a method with +vor"""
+    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """repeat the run of this run.json"""
+    out: Path | None = None
+    """result folder (default: runs/DATA-METHOD-seedN)"""
+    resume: bool = False
+    """continue the unfinished run in that folder"""
+    json: bool = False
+    """print result.json to stdout, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def run_command(argv: list[str]) -> None:
+    """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
+    arguments, given = parse_run(argv)
+    from ovor.experiments.folder import read_run
+    from ovor.experiments.progress import RunProgress, result_table
+    from ovor.experiments.single import execute
+
+    folder = choose_folder(arguments)
+    run = arguments.run
+    if arguments.resume:
+        run = read_run(folder.run_file)
+        if given and run != arguments.run:
+            raise OvorError(
+                f"{folder.path} was started with other settings: leave out every flag but --resume "
+                "and --out, or start anew without --resume."
+            )
+    vor = run.vor
+    head = vor.epochs if vor else 0
+    refreshes = (head if vor.refresh == "epoch" else 1) if vor else 0
+    try:
+        with RunProgress(run.epochs, head, refreshes) as progress:
+            result = execute(run, folder, progress)
+    except KeyboardInterrupt:
+        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(result_table(result))
+    console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+
+
+def parse_run(argv: list[str]) -> tuple[RunArguments[Any], bool]:
+    """The arguments, with the defaults of the data set and method that they name.
+
+    Also: whether any of them says what to run, rather than where and how to show it.
+    """
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for flag in ("--method", "--data", "--vor-preset", "--from"):
+        early.add_argument(flag)
+    named, _ = early.parse_known_args(argv)
+    preset = argv[0] if argv and not argv[0].startswith("-") else "quickdraw"
+    source = vars(named)["from"]
+    if source:
+        from ovor.experiments.folder import read_run
+
+        if named.method or named.data or named.vor_preset:
+            raise SystemExit(wrong_usage("--from already names the method and the data."))
+        base = read_run(Path(source))
+        name = base.method
+    else:
+        name = named.method or "ovor"
+        if named.vor_preset and not ALIASES.get(name, name).endswith("+vor"):
+            raise SystemExit(wrong_usage(f"--vor-preset needs a method with +vor, not {name}."))
+        base = settings(named.data or preset, name, named.vor_preset or "paper")
+    options: Any = NoOptions()
+    if named.method or not {"-h", "--help"} & set(argv):
+        from ovor.learners import parse_options
+
+        options = parse_options(base.method, base.options)
+    arguments_type: Any = RunArguments[type(options)]  # type: ignore[misc]
+    parsed: RunArguments[Any] = tyro.cli(
+        arguments_type,
+        args=argv,
+        default=RunArguments(run=replace(base, method=name), options=options),
+        config=(tyro.conf.AvoidSubcommands,),
+        prog="ovor run",
+        description="One experiment: a frozen ViT learns tasks of new classes, one after another. "
+        "Options of a method's own: ovor run --method NAME --help.",
+    )
+    run = replace(parsed.run, method=base.method, options=dataclasses.asdict(parsed.options))
+    given = run != replace(settings("quickdraw", "ovor"), options=run.options)
+    return replace(parsed, run=run), given
+
+
+def choose_folder(arguments: RunArguments[Any]) -> "Folder":
+    from ovor.experiments.folder import Folder, new_folder, unfinished_folder
+
+    run = arguments.run
+    parent, name = Path("runs"), f"{run.data.replace('/', '_')}-{run.name}-seed{run.seed}"
+    if arguments.out is None:
+        return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
+    folder = Folder(arguments.out)
+    if arguments.resume and not folder.run_file.exists():
+        raise OvorError(f"There is no run in {folder.path} to resume.")
+    if not arguments.resume and folder.path.exists() and any(folder.path.iterdir()):
+        raise OvorError(
+            f"{folder.path} is not empty: add --resume to continue the run in it, or name another."
+        )
+    return folder
+
+
+@dataclass(frozen=True)
+class GridArguments:
+    preset: tyro.conf.Positional[Literal["core"]] = "core"
+    """which table: core has every prompt method with and without VOR, and OVOR's controls"""
+    data: str = "quickdraw"
+    """quickdraw, quickdraw-dev, or folder:PATH"""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """each seed is a class order, initial weights, augmentation and noise"""
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """runs at a time, each in a process with one thread"""
+    out: Path | None = None
+    """folder of the result folders (default: runs/grid-PRESET-DATA)"""
+    markdown: bool = False
+    """print the table as Markdown"""
+    json: bool = False
+    """print the table as JSON, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def grid_command(argv: list[str]) -> None:
+    """Many runs over methods and seeds, as means; skips what is done, so stop it at will."""
+    arguments = tyro.cli(
+        GridArguments,
+        args=argv,
+        prog="ovor grid",
+        description="Every run of a table that is not done yet, then the table: mean ± population "
+        "standard deviation over the seeds.",
+    )
+    from rich.console import Console
+
+    from ovor.experiments import grid
+    from ovor.experiments.progress import GridProgress
+
+    kind = arguments.data.replace("/", "_")
+    out = arguments.out or Path("runs") / f"grid-{arguments.preset}-{kind}"
+    rows, seeds = grid.GRIDS[arguments.preset](arguments.data), list(arguments.seeds)
+    try:
+        with GridProgress(len(rows) * len(seeds)) as progress:
+            for row, seed, result in grid.run_grid(rows, seeds, out, arguments.jobs):
+                progress.done(f"{row.label}, seed {seed}", result)
+    except KeyboardInterrupt:
+        sys.exit(stopped("Stopped. The same command continues."))
+    entries = grid.collect(rows, seeds, out)
+    if arguments.json:
+        print(grid.as_json(entries), end="")
+    elif arguments.markdown:
+        print(grid.as_markdown(entries), end="")
+    else:
+        Console().print(grid.as_table(entries, f"{arguments.data}, {len(seeds)} seeds"))
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {"run": run_command, "grid": grid_command}
+
+
+def overview() -> str:
+    lines = [
+        "usage: ovor COMMAND [OPTIONS]",
+        "",
+        "Class-incremental learning that keeps no old image.",
+        "",
+        "commands:",
+    ]
+    for name, command in COMMANDS.items():
+        lines.append(f"  {name:<10} {(command.__doc__ or '').strip()}")
+    lines += ["", "ovor COMMAND --help tells more; ovor --version prints the version."]
+    return "\n".join(lines)
+
+
+def wrong_usage(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 2
+
+
+def stopped(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 130
+
+
+def main() -> None:
+    argv = sys.argv[1:]
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(overview())
+        sys.exit(0 if argv else 2)
+    if argv[0] == "--version":
+        from importlib.metadata import version
+
+        print(version("ovor"))
+        return
+    if argv[0] not in COMMANDS:
+        sys.exit(wrong_usage(f"ovor: there is no command {argv[0]!r}; ovor --help lists them."))
+    try:
+        COMMANDS[argv[0]](argv[1:])
+    except OvorError as error:
+        if "--debug" in argv:
+            raise
+        print(f"ovor: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ValidationError as error:
+        sys.exit(wrong_usage(f"ovor: {explain(error)}."))
+    except BrokenPipeError:
+        sys.exit(1)

@@ -1,0 +1,157 @@
+"""A run as one frozen value, and the errors that a person may cause.
+
+Field names are the paper's. No torch here: the command line reads this to print its help.
+"""
+
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+import tyro
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(extra="forbid")
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class OvorError(Exception):
+    """Something the user can mend; its text is one sentence that names what to do."""
+
+
+def explain(error: ValidationError) -> str:
+    """Pydantic's findings in one line."""
+    parts = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"])
+        what = item["msg"].removeprefix("Value error, ")
+        parts.append(f"{where}: {what} (got {item['input']!r})" if where else what)
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Npos:
+    """Virtual outliers by non-parametric synthesis (Alg. 2)."""
+
+    sigma: Positive = 1.0
+    """standard deviation of the noise"""
+    alpha: Count = 10
+    """boundary samples per class"""
+    beta: Count = 160
+    """outliers per class"""
+    k: Count = 100
+    """which nearest neighbour measures the distance"""
+    noise: Count = 600
+    """noise vectors (the paper's N)"""
+    add_boundary: bool = True
+    """candidates are boundary + noise; the released code leaves the boundary out"""
+    space: Literal["raw", "unit", "mixed"] = "raw"
+    """search in raw features, in normalised ones, or as released: raw candidates, unit index"""
+    self_neighbor: bool = False
+    """count a feature as its own first neighbour, as released"""
+    per_class: bool = False
+    """pick boundary and outliers class by class instead of over the whole task"""
+    shuffle: bool = True
+    """shuffle the outliers; the released code leaves them in order of distance"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Vor:
+    """Virtual outlier regularization: the head phase after each task (Sec. 4)."""
+
+    epochs: Count = 10
+    """the last epochs of a task, spent on the head alone"""
+    weight: Annotated[float, Field(ge=0)] = 0.1
+    """lambda, the weight of the outlier loss"""
+    tau_current: float = -24.0
+    """energy that the task's own features should stay below"""
+    tau_outlier: float = -3.0
+    """energy that outliers should stay above"""
+    tau_outlier_relative: bool = False
+    """shift tau_outlier by log 20 - log C, so that it means the same for any number of classes"""
+    hinge: Literal["huber", "mse"] = "huber"
+    """what an energy beyond its threshold costs"""
+    terms: Literal["both", "current", "outlier", "none"] = "both"
+    """which energy terms are used; "none" is cross-entropy only"""
+    refresh: Literal["epoch", "task"] = "epoch"
+    """extract features and synthesise outliers anew every epoch, or once per task"""
+    npos: Npos = field(default_factory=Npos)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Transform:
+    """How images become tensors."""
+
+    size: Annotated[int, Field(ge=0)] = 0
+    """side of the square input; 0 takes the backbone's own"""
+    scale: tuple[Positive, Positive] = (0.08, 1.0)
+    """area of the random training crop"""
+    ratio: tuple[Positive, Positive] = (3 / 4, 4 / 3)
+    """aspect of the random training crop"""
+    flip: Fraction = 0.5
+    """probability of a horizontal flip in training"""
+    crop_pct: Annotated[float, Field(gt=0, le=1)] = 0.875
+    """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
+    mean: float = 0.0
+    """0 as in the paper, although most checkpoints were trained with 0.5"""
+    std: Positive = 1.0
+    """pixels in [0, 1] are normalised as (x - mean) / std"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Run:
+    """One experiment: a method on a sequence of tasks, with one seed."""
+
+    method: str = "oneprompt"
+    """what learns; with +vor at the end, with virtual outlier regularization"""
+    options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
+    """options of the method's own, by name"""
+    vor: Vor | None = None
+    data: str = "quickdraw"
+    """quickdraw, quickdraw-dev, or folder:PATH"""
+    tasks: Count = 10
+    """number of tasks, as equal as the number of classes allows"""
+    task_sizes: tuple[Count, ...] = ()
+    """classes in each task, instead of equal tasks"""
+    order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
+    """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
+    backbone: str = "embedded"
+    """embedded, a timm name with its tag, or a .safetensors, .pth or .npz file"""
+    num_heads: Annotated[int, Field(ge=0)] = 0
+    """attention heads of the backbone; 0: as its file says, or one per 64 of its width"""
+    transform: Transform = field(default_factory=Transform)
+    epochs: Count = 50
+    """epochs per task, head phase included"""
+    batch_size: Count = 128
+    """images per step"""
+    lr: Positive = 1e-3
+    """of Adam, at the start of each task"""
+    schedule: Literal["paper", "cosine"] = "paper"
+    """paper: quarter cosine per epoch, first step twice; cosine: to zero"""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """of class order, initial weights, augmentation and noise"""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """where to compute"""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """of the ViT; norm, head, losses and outliers are always fp32"""
+    workers: Annotated[int, Field(ge=0)] = 0
+    """processes that load images; 0 loads in the main one"""
+    threads: Annotated[int, Field(ge=0)] = 0
+    """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
+
+    def __post_init__(self) -> None:
+        if self.vor is not None and self.vor.epochs >= self.epochs:
+            raise ValueError(
+                f"vor.epochs ({self.vor.epochs}) is a part of epochs ({self.epochs}), "
+                "so it must be smaller"
+            )
+
+    @property
+    def name(self) -> str:
+        """The method as people write it."""
+        return self.method + ("+vor" if self.vor else "")
+
+
+RUN = TypeAdapter(Run)

@@ -1,0 +1,51 @@
+"""The embedded drawings: Quick, Draw! by Google, 28 x 28, white ink on black.
+
+They stand in for the paper's data sets where nothing can be downloaded; see assets/NOTICE.md.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ovor.data.base import Dataset, Integers
+
+TRAINING = 80  # drawings per class; the other 20 are for testing
+
+
+@dataclass(frozen=True, eq=False)
+class Drawings:
+    """Grey rasters held in memory."""
+
+    pixels: NDArray[np.uint8]  # N, 28, 28
+    labels: Integers
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> Image.Image:
+        return Image.fromarray(self.pixels[index]).convert("RGB")
+
+
+def quickdraw() -> Dataset:
+    """The 100 classes of the benchmark."""
+    return _load("quickdraw", "benchmark")
+
+
+def quickdraw_dev() -> Dataset:
+    """45 other classes, to choose settings on without touching the benchmark."""
+    return _load("quickdraw-dev", "development")
+
+
+def _load(name: str, part: str) -> Dataset:
+    with (files("ovor") / "assets" / "drawings.npz").open("rb") as file, np.load(file) as arrays:
+        pixels = arrays[part]  # C, 100, 28, 28
+        class_names = tuple(arrays[f"{part}_names"].tolist())
+    return Dataset(name, class_names, _flat(pixels[:, :TRAINING]), _flat(pixels[:, TRAINING:]))
+
+
+def _flat(pixels: NDArray[np.uint8]) -> Drawings:
+    classes, each = pixels.shape[:2]
+    return Drawings(pixels.reshape(-1, *pixels.shape[2:]), np.repeat(np.arange(classes), each))

@@ -1,0 +1,122 @@
+"""Batches of training views and of test images.
+
+Shuffles and augmentation are pure functions of (seed, task, epoch, sample index): the number of
+workers and the batch size change nothing, and a resumed run equals an unbroken one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+
+from ovor.config import OvorError, Transform
+from ovor.data.base import Images, Integers
+from ovor.data.transforms import draw_view, test_view, to_tensor, train_view
+
+Batch = tuple[Tensor, Tensor]
+
+# The first number of every seed sequence: without it sample 0 would reuse the shuffle's numbers.
+SHUFFLE, VIEW = 1, 2
+
+
+def train_batches(
+    images: Images,
+    indices: Integers,
+    labels: Integers,
+    transform: Transform,
+    *,
+    seed: int,
+    task: int,
+    epoch: int,
+    batch_size: int,
+    workers: int,
+) -> Iterator[Batch]:
+    """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short."""
+    order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
+    look = partial(_random_view, images, transform, (VIEW, seed, task, epoch))
+    batches = _Batches(look, transform, indices[order], labels[order], batch_size)
+    return _load(batches, workers)
+
+
+def test_batches(
+    images: Images,
+    indices: Integers,
+    labels: Integers,
+    transform: Transform,
+    *,
+    batch_size: int,
+    workers: int,
+) -> Iterator[Batch]:
+    """The images in their order, each once, without chance."""
+    look = partial(_plain_view, images, transform)
+    return _load(_Batches(look, transform, indices, labels, batch_size), workers)
+
+
+def _random_view(
+    images: Images, transform: Transform, stream: tuple[int, ...], index: int
+) -> Image.Image:
+    image = images.image(index)
+    rng = np.random.default_rng((*stream, index))
+    return train_view(image, draw_view(transform, *image.size, rng), transform.size)
+
+
+def _plain_view(images: Images, transform: Transform, index: int) -> Image.Image:
+    return test_view(images.image(index), transform)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Batch number b, made on demand and all at once: that is cheaper than image by image."""
+
+    look: Callable[[int], Image.Image]
+    transform: Transform
+    indices: Integers
+    labels: Integers
+    batch_size: int
+
+    def __len__(self) -> int:
+        return -(-len(self.indices) // self.batch_size)
+
+    def __getitem__(self, number: int) -> Batch:
+        here = slice(number * self.batch_size, (number + 1) * self.batch_size)
+        indices, size = self.indices[here].tolist(), self.transform.size
+        pixels = np.empty((len(indices), size, size, 3), dtype=np.uint8)
+        for row, index in enumerate(indices):
+            pixels[row] = np.asarray(self.look(index))
+        return to_tensor(pixels, self.transform), torch.from_numpy(self.labels[here].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class _ForWorkers(TorchDataset[Batch | OvorError]):
+    """Hands the user's errors over as values: raised in a worker they would become a traceback."""
+
+    batches: _Batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> Batch | OvorError:
+        try:
+            return self.batches[number]
+        except OvorError as error:
+            return error
+
+
+def _load(batches: _Batches, workers: int) -> Iterator[Batch]:
+    if not workers:
+        yield from (batches[number] for number in range(len(batches)))
+        return
+    # With a generator of its own the loader leaves torch's global one alone.
+    loader: DataLoader[Batch | OvorError] = DataLoader(
+        _ForWorkers(batches), batch_size=None, num_workers=workers, generator=torch.Generator()
+    )
+    for batch in loader:
+        if isinstance(batch, OvorError):
+            raise batch
+        yield batch[0], batch[1]

@@ -1,0 +1,78 @@
+"""From an image to the network's input: random resized crop and flip, or resize and centre crop.
+
+By Pillow, to the same bits as the torchvision transforms of the released code; what is random is
+drawn first, as a value of its own. `transform.size` is a real size here, no longer 0.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ovor.config import Transform
+
+TRIES = 10  # crops that may stick out of the image before the central one is taken
+Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class View:
+    """What chance decides about one training view."""
+
+    box: Box
+    """left, upper, right, lower"""
+    flipped: bool
+
+
+def draw_view(transform: Transform, width: int, height: int, rng: np.random.Generator) -> View:
+    """A crop of random area and aspect, flipped or not."""
+    flipped = rng.random() < transform.flip
+    low, high = math.log(transform.ratio[0]), math.log(transform.ratio[1])
+    smallest, largest = transform.scale
+    for _ in range(TRIES):
+        area, aspect, x, y = rng.random(4).tolist()
+        area = width * height * (smallest + (largest - smallest) * area)
+        aspect = math.exp(low + (high - low) * aspect)
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            left, upper = int(x * (width - w + 1)), int(y * (height - h + 1))
+            return View((left, upper, left + w, upper + h), flipped)
+    return View(_central_box(transform.ratio, width, height), flipped)
+
+
+def _central_box(ratio: tuple[float, float], width: int, height: int) -> Box:
+    """The largest central crop whose aspect is allowed."""
+    w, h = width, height
+    if width / height < ratio[0]:
+        h = round(w / ratio[0])
+    elif width / height > ratio[1]:
+        w = round(h * ratio[1])
+    left, upper = (width - w) // 2, (height - h) // 2
+    return left, upper, left + w, upper + h
+
+
+def train_view(image: Image.Image, view: View, size: int) -> Image.Image:
+    # Not resize(box=...): it also looks at the pixels around the box.
+    image = image.crop(view.box).resize((size, size), Image.Resampling.BILINEAR)
+    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if view.flipped else image
+
+
+def test_view(image: Image.Image, transform: Transform) -> Image.Image:
+    """The shorter side to size / crop_pct, then the central square."""
+    size, shorter = transform.size, min(image.size)
+    scaled = int(size / transform.crop_pct)
+    width, height = (scaled * side // shorter for side in image.size)
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
+    left, upper = round((width - size) / 2), round((height - size) / 2)
+    return image.crop((left, upper, left + size, upper + size))
+
+
+def to_tensor(pixels: NDArray[np.uint8], transform: Transform) -> Tensor:
+    """B, H, W, 3 bytes -> B, 3, H, W floats, normalised."""
+    channels_first = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+    images = channels_first.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
+    return images.sub_(transform.mean).div_(transform.std)

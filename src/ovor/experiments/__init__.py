@@ -1,0 +1,1 @@
+"""Runs and grids of runs, with their result folders."""

@@ -1,0 +1,68 @@
+"""A result folder: run.json, events.jsonl, checkpoint, learned weights, result.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ovor.checkpoint import write_atomically
+from ovor.config import RUN, OvorError, Run, explain
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_file = path / "run.json"
+        self.events_file = path / "events.jsonl"
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.weights = path / "weights.safetensors"
+        self.result_file = path / "result.json"
+
+    @property
+    def finished(self) -> bool:
+        return self.result_file.exists()
+
+    def start(self, run: Run) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.run_file, RUN.dump_json(run, indent=2) + b"\n")
+
+    def log(self, event: dict[str, Any]) -> None:
+        with self.events_file.open("a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def finish(self, result: dict[str, Any]) -> None:
+        write_atomically(self.result_file, json.dumps(result, indent=2).encode() + b"\n")
+
+    def result(self) -> dict[str, Any]:
+        return json.loads(self.result_file.read_text())  # type: ignore[no-any-return]
+
+
+def read_run(path: Path) -> Run:
+    """A configuration from run.json, checked."""
+    try:
+        return RUN.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise OvorError(f"There is no file {path}; give the run.json of a result folder.") from None
+    except ValidationError as error:
+        raise OvorError(f"{path} is not a run that this version knows: {explain(error)}.") from None
+
+
+def new_folder(parent: Path, name: str) -> Folder:
+    """The first of name, name-2, name-3 … that does not exist."""
+    path, number = parent / name, 1
+    while path.exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return Folder(path)
+
+
+def unfinished_folder(parent: Path, name: str) -> Folder:
+    """The newest folder of that name that was started and not finished."""
+    found = [Folder(p) for p in [parent / name, *parent.glob(f"{name}-*")]]
+    found = [f for f in found if f.run_file.exists() and not f.finished]
+    if not found:
+        raise OvorError(
+            f"There is no unfinished run in {parent / name}: name its folder with --out."
+        )
+    return max(found, key=lambda f: f.run_file.stat().st_mtime)

@@ -1,0 +1,153 @@
+"""What a person sees of a run: a live line while it goes on, a table at its end."""
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Task as Row
+from rich.table import Table
+from rich.text import Text
+
+# Work per image, in forward passes: a training step goes forward and back, a head step is free.
+WORK = {"train": 2, "features": 1, "head": 0, "test": 1}
+DOING = {"train": "learning", "features": "outliers", "head": "tightening", "test": "testing"}
+
+
+class Speed(ProgressColumn):
+    def render(self, task: Row) -> Text:
+        images, elapsed = task.fields["images"], task.elapsed
+        return Text(f"{images / elapsed:,.0f} img/s" if elapsed and images else "")
+
+
+class RunProgress:
+    """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
+
+    def __init__(self, epochs: int, vor_epochs: int, refreshes: int) -> None:
+        self.console = Console(stderr=True)
+        self.per_image = WORK["train"] * (epochs - vor_epochs) + WORK["features"] * refreshes
+        self.epochs = epochs
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(),
+            Speed(),
+            TextColumn("{task.fields[state]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.row = self.bar.add_task("starting", total=None, images=0, state="")
+        self.tasks = 0
+        self.images = 0
+
+    def __enter__(self) -> "RunProgress":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "begin":
+                self.begin(event)
+            case "task":
+                self.task_done(event)
+            case kind:
+                self.images += event["images"]
+                loss = "" if event["loss"] is None else f"loss {event['loss']:.3f}"
+                what = f"{DOING[kind]} " + (
+                    f"epoch {event['epoch'] + 1}/{self.epochs} {loss}" if kind != "test" else ""
+                )
+                self.bar.update(
+                    self.row,
+                    advance=WORK[kind] * event["images"],
+                    images=self.images,
+                    description=f"task {event['task'] + 1}/{self.tasks}",
+                    state=what,
+                )
+
+    def begin(self, event: dict[str, Any]) -> None:
+        train, test = event["train_images"], event["test_images"]
+        self.tasks = len(train)
+
+        def work(tasks: int) -> int:
+            tested = sum(sum(test[: t + 1]) for t in range(tasks))
+            return int(sum(train[:tasks]) * self.per_image + tested)
+
+        done = work(event["task"])
+        if event["epoch"]:
+            done += train[event["task"]] * self.per_image * event["epoch"] // self.epochs
+        self.bar.update(self.row, total=work(self.tasks), completed=done)
+        if done:
+            self.console.print(
+                f"continuing at task {event['task'] + 1}, epoch {event['epoch'] + 1}"
+            )
+
+    def task_done(self, event: dict[str, Any]) -> None:
+        accuracy = event["accuracy"]
+        mean = sum(accuracy) / len(accuracy)
+        self.console.print(
+            f"task {event['task'] + 1:>2}/{self.tasks}: "
+            f"{accuracy[-1]:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
+            highlight=False,
+        )
+
+
+class GridProgress:
+    """One line a finished run, and a bar for all of them."""
+
+    def __init__(self, runs: int) -> None:
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.completed}/{task.total} runs"),
+            BarColumn(bar_width=20),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.row = self.bar.add_task("", total=runs)
+
+    def __enter__(self) -> "GridProgress":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def done(self, name: str, result: dict[str, Any]) -> None:
+        metrics = result["metrics"]
+        self.console.print(
+            f"{name}: A_T {metrics['A_T']:.2f}, F_T {metrics['F_T']:.2f}, "
+            f"{result['seconds']:.0f} s",
+            highlight=False,
+        )
+        self.bar.advance(self.row)
+
+
+def result_table(result: dict[str, Any]) -> Table:
+    """Accuracy by task, when learned and at the end, with A_T and F_T below."""
+    metrics = result["metrics"]
+    table = Table(
+        title=f"{result['method']} on {result['data']}, seed {result['seed']}",
+        caption=f"A_T {metrics['A_T']:.2f} %   F_T {metrics['F_T']:.2f} %   "
+        f"{result['learnable_parameters']:,} learned parameters   {result['seconds']:.0f} s",
+    )
+    for column in ("task", "classes", "when learned", "at the end", "task given"):
+        table.add_column(column, justify="right")
+    accuracy, given = result["accuracy"], result["accuracy_task_id_given"]
+    for t, classes in enumerate(result["tasks"]):
+        cells = (accuracy[t][t], accuracy[-1][t], given[-1][t])
+        table.add_row(str(t + 1), str(classes), *(f"{value:.1f}" for value in cells))
+    return table

@@ -1,0 +1,129 @@
+"""One run from its configuration to its result folder."""
+
+import platform
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from ovor.backbones import load_backbone
+from ovor.checkpoint import save_tensors
+from ovor.config import OvorError, Run
+from ovor.data.datasets import load_dataset
+from ovor.data.orders import class_order
+from ovor.data.tasks import split, task_sizes
+from ovor.experiments.folder import Folder, read_run
+from ovor.learners import build_learner
+from ovor.learners.base import Learner
+from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.train import Listener, Position, Session, train
+
+SCHEMA = 1
+PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed"}
+STEPS = {"train", "features", "head", "test"}  # events too many to keep
+
+
+def silent(event: dict[str, Any]) -> None:
+    """Listens to nothing."""
+
+
+def execute(run: Run, folder: Folder, listen: Listener = silent) -> dict[str, Any]:
+    """Do the run, or what is left of it, and return what result.json holds."""
+    if folder.run_file.exists() and read_run(folder.run_file) != run:
+        raise OvorError(
+            f"{folder.path} was started with other settings: choose another --out, or continue it "
+            "with --resume and no other flags."
+        )
+    if folder.finished:
+        return folder.result()
+
+    def note(event: dict[str, Any]) -> None:
+        if event["event"] not in STEPS:
+            folder.log(event)
+        listen(event)
+
+    session, learner = prepare(run, folder.checkpoint, note)
+    folder.start(run)
+    position = train(session, learner)
+    names = [session.dataset.class_names[c] for c in session.order]
+    save_tensors(folder.weights, learner.learned_state(), {"schema": SCHEMA, "classes": names})
+    result = summary(session, learner, position)
+    folder.finish(result)
+    folder.checkpoint.unlink()
+    folder.log({"event": "finished", **result["metrics"]})
+    return result
+
+
+def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Session, Learner]:
+    """Load all that the run names; whatever is wrong with it is said here."""
+    if run.threads:
+        torch.set_num_threads(run.threads)
+    dataset = load_dataset(run.data)
+    order = class_order(run.order, len(dataset.class_names), run.seed)
+    sizes = task_sizes(len(order), run.tasks, run.task_sizes)
+    backbone = load_backbone(run.backbone, run.num_heads or None)
+    fabric = make_fabric(run)
+    size = run.transform.size or backbone.vit.arch.image_size
+    session = Session(
+        run=replace(run, transform=replace(run.transform, size=size)),
+        dataset=dataset,
+        order=order,
+        tasks=split(dataset, order, sizes),
+        backbone=backbone,
+        fabric=fabric,
+        checkpoint=checkpoint,
+        listen=listen,
+    )
+    return session, build_learner(run.method, run.options, backbone.vit, fabric.autocast)
+
+
+def make_fabric(run: Run) -> Fabric:
+    if run.device == "cuda" and not torch.cuda.is_available():
+        raise OvorError("There is no CUDA device here: use --device cpu or auto.")
+    if run.device == "mps" and not torch.backends.mps.is_available():
+        raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
+    precision: Any = PRECISION[run.precision]
+    fabric = Fabric(accelerator=run.device, devices=1, precision=precision)
+    if run.precision == "bf16" and fabric.device.type == "cpu":
+        # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
+        raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
+    return fabric
+
+
+def summary(session: Session, learner: Learner, position: Position) -> dict[str, Any]:
+    run, tasks, backbone = session.run, session.tasks, session.backbone
+    accuracy = accuracy_matrix(position.accuracy)
+    return {
+        "schema": SCHEMA,
+        "method": run.name,
+        "data": run.data,
+        "seed": run.seed,
+        "tasks": [len(task.classes) for task in tasks],
+        "class_order": session.order,
+        "accuracy": nullable(accuracy),
+        "accuracy_task_id_given": nullable(accuracy_matrix(position.accuracy_task_id_given)),
+        "metrics": all_metrics(accuracy, [len(task.test) for task in tasks]),
+        "seconds": round(position.seconds, 3),
+        "learnable_parameters": sum(t.numel() for t in learner.learned_state().values()),
+        "backbone": {
+            "name": backbone.name,
+            "source": backbone.source,
+            "sha256": backbone.sha256,
+        },
+        "versions": {
+            "ovor": version("ovor"),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def nullable(matrix: Matrix) -> list[list[float | None]]:
+    """JSON has no NaN: above the diagonal stands null."""
+    return [[None if np.isnan(x) else round(float(x), 6) for x in row] for row in matrix]

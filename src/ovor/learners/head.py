@@ -1,0 +1,27 @@
+"""A linear classifier that grows by one task's classes at a time; older parts are frozen."""
+
+import torch
+from torch import Tensor, nn
+
+
+class GrowingHead(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.tasks = nn.ModuleList()
+
+    def begin_task(self, classes: int, generator: torch.Generator) -> None:
+        self.requires_grad_(False)
+        with torch.device("meta"):  # no values yet: they must not come from the global generator
+            part = nn.Linear(self.dim, classes)
+        part = part.to_empty(device="cpu")
+        bound = self.dim**-0.5  # torch's own default for a Linear
+        for parameter in part.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        self.tasks.append(part)
+
+    def current(self, features: Tensor) -> Tensor:
+        return self.tasks[-1](features)  # type: ignore[no-any-return]
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.cat([part(features) for part in self.tasks], dim=1)

@@ -1,0 +1,64 @@
+"""What every prompt method is to the learner, and the few lines that several of them share.
+
+A prompt turns a query into key/value prefixes for some layers (Sec. 3) and an auxiliary loss.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ovor.backbones.vit import Architecture, Prefix
+from ovor.config import OvorError
+
+Natural = Annotated[int, Field(ge=0)]
+Lengths = tuple[Natural, ...]  # at layer 0, 1, 2 and so on
+Layers = Annotated[tuple[Natural, ...], Field(min_length=1)]
+
+
+class Prompt(nn.Module):
+    """Prefixes that learn, task after task.
+
+    `requires_grad` says what the current task may learn; the learner makes a new optimiser of
+    exactly that for each task. `training` tells training from inference.
+    """
+
+    Options: ClassVar[type]  # frozen, every field with a default
+    needs_query: ClassVar[bool]  # is the unprompted CLS feature wanted?
+
+    def __init__(self, options: Any, arch: Architecture) -> None:
+        super().__init__()
+
+    def begin_task(self, generator: torch.Generator) -> None:
+        """Make what the next task needs, and freeze what it must not change.
+
+        All randomness is the generator's, and new tensors are on its device. The number of tasks
+        is not known in advance; a checkpoint is loaded after as many calls as it has seen.
+        """
+        raise NotImplementedError
+
+    def forward(self, query: Tensor | None) -> tuple[dict[int, Prefix], Tensor]:
+        """Queries (B, D) to the prefixes by layer, each (B or 1), P, D, and a scalar loss."""
+        raise NotImplementedError
+
+
+def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
+    """U(0, 1), the start of every prompt and key but CODA's (methods.md, B)."""
+    return nn.Parameter(torch.rand(shape, generator=generator, device=generator.device))
+
+
+def check_layers(layers: Sequence[int], arch: Architecture) -> None:
+    if len(set(layers)) < len(layers):
+        raise OvorError(f"The prompt names a layer twice in {tuple(layers)}; name each once.")
+    if max(layers, default=0) >= arch.depth:
+        raise OvorError(
+            f"The prompt wants layer {max(layers)}, but the backbone's layers are 0 to "
+            f"{arch.depth - 1}; choose fewer or lower layers, or a deeper backbone."
+        )
+
+
+def matching(cosines: Tensor) -> Tensor:
+    """Pull keys to the queries that use them."""
+    return (1 - cosines).mean()

@@ -1,0 +1,289 @@
+"""The one loop: learn a task, evaluate, save; then the next (Alg. 1).
+
+Every draw is a function of (seed, task, epoch), and the state is saved after every epoch, so a run
+that was stopped anywhere continues to the result of an unbroken one, bit for bit.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from ovor.backbones import Backbone
+from ovor.checkpoint import load_tensors, save_tensors
+from ovor.config import Run, Vor
+from ovor.data.datasets import Dataset
+from ovor.data.loader import test_batches, train_batches
+from ovor.data.tasks import Task
+from ovor.learners.base import Learner
+from ovor.losses import outlier_loss
+from ovor.outliers import synthesize
+from ovor.seeds import HEAD_ORDER, NOISE, generator
+
+Listener = Callable[[dict[str, Any]], None]
+Rows = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has come: the next task and epoch, and what was measured so far."""
+
+    task: int = 0
+    epoch: int = 0
+    accuracy: Rows = ()
+    accuracy_task_id_given: Rows = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """What does not change while a run goes on."""
+
+    run: Run
+    dataset: Dataset
+    order: list[int]
+    tasks: tuple[Task, ...]
+    backbone: Backbone
+    fabric: Fabric
+    checkpoint: Path
+    listen: Listener = field(repr=False)
+
+
+def train(session: Session, learner: Learner) -> Position:
+    """Learn all tasks in turn, from where the checkpoint left off."""
+    learner.to(session.fabric.device)
+    position, optimizer_state = restore(session, learner)
+    session.listen(
+        {
+            "event": "begin",
+            "task": position.task,
+            "epoch": position.epoch,
+            "train_images": [len(task.train) for task in session.tasks],
+            "test_images": [len(task.test) for task in session.tasks],
+        }
+    )
+    for number in range(position.task, len(session.tasks)):
+        if position.epoch == 0:
+            learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
+        optimizer = torch.optim.Adam(learner.learnable(), lr=session.run.lr)
+        if optimizer_state:
+            load_optimizer(optimizer, optimizer_state)
+            optimizer_state = {}
+        start = time.monotonic()
+        for epoch in learn_task(session, learner, optimizer, number, position.epoch):
+            seconds = position.seconds + time.monotonic() - start
+            save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
+        accuracy, task_id_given = evaluate(session, learner, number)
+        position = Position(
+            task=number + 1,
+            accuracy=(*position.accuracy, accuracy),
+            accuracy_task_id_given=(*position.accuracy_task_id_given, task_id_given),
+            seconds=position.seconds + time.monotonic() - start,
+        )
+        save(session, learner, position, None)
+        session.listen(
+            {
+                "event": "task",
+                "task": number,
+                "accuracy": accuracy,
+                "accuracy_task_id_given": task_id_given,
+            }
+        )
+    return position
+
+
+def learn_task(
+    session: Session,
+    learner: Learner,
+    optimizer: torch.optim.Optimizer,
+    task: int,
+    first_epoch: int,
+) -> Iterator[int]:
+    """Algorithm 1 for one task; yields after every epoch."""
+    run, vor = session.run, session.run.vor
+    head_phase = run.epochs - (vor.epochs if vor else 0)
+    stored: tuple[Tensor, Tensor, Tensor] | None = None
+    for epoch, factor in enumerate(lr_factors(run.schedule, run.epochs)):
+        if epoch < first_epoch:
+            continue
+        for group in optimizer.param_groups:
+            group["lr"] = run.lr * factor
+        if vor is None or epoch < head_phase:  # line 2: prompt and head, cross-entropy
+            train_epoch(session, learner, optimizer, task, epoch)
+        else:
+            if stored is None or vor.refresh == "epoch":  # line 3: features and their outliers
+                fresh = epoch if vor.refresh == "epoch" else head_phase
+                stored = features_and_outliers(session, learner, vor, task, fresh)
+            head_epoch(session, learner, optimizer, vor, stored, task, epoch)  # line 4: the head
+        yield epoch
+
+
+def train_epoch(
+    session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int, epoch: int
+) -> None:
+    learner.train()
+    start = session.tasks[task].start
+    for images, labels in batches(session, task, epoch):
+        loss = learner.loss(images, labels - start)
+        step(session, optimizer, loss)
+        tell(session, "train", task, epoch, len(images), loss)
+
+
+@torch.no_grad()
+def features_and_outliers(
+    session: Session, learner: Learner, vor: Vor, task: int, epoch: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One pass over the augmented training images, as at inference, and Algorithm 2 on it."""
+    learner.eval()
+    current = session.tasks[task]
+    seen, targets = [], []
+    for images, labels in batches(session, task, epoch):
+        seen.append(learner.features(images))
+        targets.append(labels - current.start)
+        tell(session, "features", task, epoch, len(images), None)
+    features, target = torch.cat(seen), torch.cat(targets)
+    noise = generator(session.run.seed, task, epoch, NOISE)
+    return features, target, synthesize(features, target, len(current.classes), vor.npos, noise)
+
+
+def head_epoch(
+    session: Session,
+    learner: Learner,
+    optimizer: torch.optim.Optimizer,
+    vor: Vor,
+    stored: tuple[Tensor, Tensor, Tensor],
+    task: int,
+    epoch: int,
+) -> None:
+    """Tighten the current head on stored features; the prompt gets no gradient and stays."""
+    features, labels, outliers = stored
+    order = torch.randperm(
+        len(features), generator=generator(session.run.seed, task, epoch, HEAD_ORDER)
+    ).to(features.device)
+    parts = torch.split(order, session.run.batch_size)
+    for index, outside in zip(parts, outliers.tensor_split(len(parts)), strict=True):
+        logits = learner.current_logits(features[index])
+        loss = F.cross_entropy(logits, labels[index])
+        loss = loss + outlier_loss(logits, learner.current_logits(outside), vor)
+        step(session, optimizer, loss)
+        tell(session, "head", task, epoch, len(index), loss)
+
+
+@torch.no_grad()
+def evaluate(
+    session: Session, learner: Learner, last: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Accuracy on every task so far, class-incremental and with the task given, from one pass."""
+    learner.eval()
+    incremental, given = [], []
+    for number, task in enumerate(session.tasks[: last + 1]):
+        right = right_given = 0
+        for images, labels in test_batches(
+            session.dataset.test,
+            task.test.indices,
+            task.test.labels,
+            session.run.transform,
+            batch_size=session.run.batch_size,
+            workers=session.run.workers,
+        ):
+            images, labels = session.fabric.to_device((images, labels))
+            logits = learner.logits(learner.features(images))
+            inside = logits[:, task.start : task.start + len(task.classes)]
+            right += int((logits.argmax(1) == labels).sum())
+            right_given += int((inside.argmax(1) + task.start == labels).sum())
+            tell(session, "test", last, number, len(images), None)
+        count = max(1, len(task.test))
+        incremental.append(100 * right / count)
+        given.append(100 * right_given / count)
+    return tuple(incremental), tuple(given)
+
+
+def lr_factors(schedule: str, epochs: int) -> list[float]:
+    """Learning rate of each epoch over the initial one.
+
+    "paper" is the released code's quarter cosine, whose first value is used twice (methods.md, E).
+    """
+    if schedule == "cosine":
+        return [0.5 + 0.5 * math.cos(math.pi * epoch / epochs) for epoch in range(epochs)]
+    last = max(1, epochs - 1)
+    return [math.cos(99 * math.pi * max(0, epoch - 1) / (200 * last)) for epoch in range(epochs)]
+
+
+def step(session: Session, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimizer.zero_grad(set_to_none=True)
+    session.fabric.backward(loss)
+    optimizer.step()
+
+
+def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    run, part = session.run, session.tasks[task].train
+    for batch in train_batches(
+        session.dataset.train,
+        part.indices,
+        part.labels,
+        run.transform,
+        seed=run.seed,
+        task=task,
+        epoch=epoch,
+        batch_size=run.batch_size,
+        workers=run.workers,
+    ):
+        yield session.fabric.to_device(batch)
+
+
+def tell(
+    session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor | None
+) -> None:
+    value = None if loss is None else loss.item()
+    session.listen({"event": event, "task": task, "epoch": epoch, "images": images, "loss": value})
+
+
+# --- saving and coming back ------------------------------------------------------------------
+
+
+def save(
+    session: Session,
+    learner: Learner,
+    position: Position,
+    optimizer: torch.optim.Optimizer | None,
+) -> None:
+    tensors = {f"learner.{k}": v for k, v in learner.learned_state().items()}
+    if optimizer is not None:
+        for i, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
+    save_tensors(session.checkpoint, tensors, {"schema": 1, **vars(position)})
+
+
+def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:
+    """Bring learner and position back from the checkpoint; without one, from the start."""
+    if not session.checkpoint.exists():
+        return Position(), {}
+    tensors, meta = load_tensors(session.checkpoint)
+    meta.pop("schema")
+    for key in ("accuracy", "accuracy_task_id_given"):
+        meta[key] = tuple(tuple(row) for row in meta[key])
+    position = Position(**meta)
+    begun = position.task + (position.epoch > 0)
+    for number, task in enumerate(session.tasks[:begun]):
+        learner.begin_task(len(task.classes), (session.run.seed, number))
+    learner.load_learned_state(select(tensors, "learner."))
+    return position, select(tensors, "optimizer.")
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, key = name.split(".")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

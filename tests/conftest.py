@@ -1,0 +1,70 @@
+"""A tiny random backbone and a tiny folder of images, on which a whole run takes a second."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from ovor.backbones.vit import Architecture, VisionTransformer
+from ovor.config import Npos, Run, Transform, Vor
+
+torch.set_num_threads(1)  # two threads on two cores that pytest-xdist also uses only wait
+
+TINY = Architecture(
+    embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    vit = VisionTransformer(TINY)
+    generator = torch.Generator().manual_seed(0)
+    state = {
+        name: torch.randn(tensor.shape, generator=generator) * 0.2 + (name.endswith("norm.weight"))
+        for name, tensor in vit.state_dict().items()
+    }
+    path = tmp_path_factory.mktemp("backbone") / "tiny.safetensors"
+    save_file(state, path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def tiny_images(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Six classes, each a pattern of its own with noise: 10 training and 4 test images."""
+    root = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        pattern = rng.integers(0, 256, (14, 14, 3))
+        for part, count in (("train", 10), ("test", 4)):
+            folder = root / part / f"class{number}"
+            folder.mkdir(parents=True)
+            for i in range(count):
+                pixels = np.clip(pattern + rng.normal(0, 20, pattern.shape), 0, 255)
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    return f"folder:{root}"
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_backbone: str, tiny_images: str) -> Run:
+    """OVOR on three tasks of 3, 2 and 1 classes."""
+    return Run(
+        method="oneprompt",
+        vor=Vor(epochs=2, tau_current=-5.0, npos=Npos(k=5, noise=20, beta=8, alpha=4)),
+        data=tiny_images,
+        task_sizes=(3, 2, 1),
+        backbone=tiny_backbone,
+        transform=Transform(scale=(0.5, 1.0), crop_pct=1.0),
+        epochs=4,
+        batch_size=8,
+        lr=1e-2,
+        device="cpu",
+        threads=1,
+    )
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"

@@ -1,0 +1,104 @@
+"""What every learner promises, with and without VOR; a new method is tested by itself."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ovor.backbones.weights import load_backbone
+from ovor.config import Run
+from ovor.experiments.single import prepare
+from ovor.learners import METHODS
+from ovor.learners.base import Learner
+from ovor.train import Session, evaluate, learn_task
+
+NAMES = [name + vor for name in METHODS for vor in ("", "+vor")]
+
+
+@pytest.fixture(params=NAMES)
+def run(request: pytest.FixtureRequest, tiny_run: Run) -> Run:
+    method = request.param.removesuffix("+vor")
+    vor = tiny_run.vor if request.param.endswith("+vor") else None
+    return replace(tiny_run, method=method, vor=vor)
+
+
+@pytest.fixture
+def prepared(run: Run, tmp_path: Path) -> tuple[Session, Learner]:
+    return prepare(run, tmp_path / "checkpoint.safetensors")
+
+
+def teach(session: Session, learner: Learner, task: int) -> None:
+    learner.begin_task(len(session.tasks[task].classes), (session.run.seed, task))
+    optimizer = torch.optim.Adam(learner.learnable(), lr=session.run.lr)
+    for _ in learn_task(session, learner, optimizer, task, 0):
+        pass
+
+
+def copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in state.items()}
+
+
+def test_backbone_and_old_heads_stay_bit_identical(prepared: tuple[Session, Learner]) -> None:
+    session, learner = prepared
+    teach(session, learner, 0)
+    before = copy(learner.state_dict())
+    old_heads = {name for name in before if name.startswith("head.")}
+    assert old_heads
+    teach(session, learner, 1)
+    after = learner.state_dict()
+    for name in before:
+        if name.startswith("backbone.") or name in old_heads:
+            assert torch.equal(before[name], after[name]), name
+    reference = load_backbone(session.run.backbone).vit.state_dict()
+    assert all(torch.equal(reference[n], after[f"backbone.{n}"]) for n in reference)
+
+
+def test_a_task_changes_its_own_head(prepared: tuple[Session, Learner]) -> None:
+    session, learner = prepared
+    learner.begin_task(3, (session.run.seed, 0))
+    new = copy(learner.learned_state())
+    optimizer = torch.optim.Adam(learner.learnable(), lr=session.run.lr)
+    for _ in learn_task(session, learner, optimizer, 0, 0):
+        pass
+    learned = learner.learned_state()
+    assert not torch.equal(new["head.tasks.0.weight"], learned["head.tasks.0.weight"])
+
+
+def test_logits_grow_with_the_classes(prepared: tuple[Session, Learner]) -> None:
+    session, learner = prepared
+    seen = 0
+    for number, task in enumerate(session.tasks):
+        learner.begin_task(len(task.classes), (session.run.seed, number))
+        seen += len(task.classes)
+        features = learner.eval().features(torch.rand(5, 3, 14, 14))
+        assert learner.logits(features).shape == (5, seen)
+        current = learner.current_logits(features)
+        assert torch.equal(learner.logits(features)[:, -len(task.classes) :], current)
+
+
+def test_the_same_seed_learns_the_same_and_another_does_not(run: Run, tmp_path: Path) -> None:
+    states = []
+    for number, seed in enumerate((3, 3, 4)):
+        session, learner = prepare(replace(run, seed=seed), tmp_path / f"{number}.safetensors")
+        torch.manual_seed(number)  # the global generator has no say
+        teach(session, learner, 0)
+        states.append(learner.learned_state())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert any(not torch.equal(states[0][name], states[2][name]) for name in states[0])
+
+
+def test_what_was_learned_saves_and_loads(run: Run, tmp_path: Path) -> None:
+    session, learner = prepare(run, tmp_path / "one")
+    other_session, other = prepare(replace(run, seed=9), tmp_path / "two")
+    for task in (0, 1):
+        teach(session, learner, task)
+        other.begin_task(len(other_session.tasks[task].classes), (9, task))
+    other.load_learned_state(learner.learned_state())
+    assert evaluate(session, learner, 1) == evaluate(session, other, 1)
+    images = torch.rand(4, 3, 14, 14)
+    with torch.no_grad():
+        mine, theirs = (m.logits(m.eval().features(images)) for m in (learner, other))
+    assert torch.equal(mine, theirs)
+    assert not any(name.startswith("backbone") for name in learner.learned_state())

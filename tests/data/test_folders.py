@@ -1,0 +1,210 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ovor.config import OvorError
+from ovor.data import Dataset, load_dataset
+from ovor.data.folders import Files, read_image
+
+
+def paint(path: Path, color: str = "red", mode: str = "RGB") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, (6, 4), color).save(path)
+    return path
+
+
+def load(root: Path) -> Dataset:
+    return load_dataset(f"folder:{root}")
+
+
+def side(data: Dataset, name: str) -> set[str]:
+    images = getattr(data, name)
+    assert isinstance(images, Files)
+    return {path.name for path in images.paths}
+
+
+def center(path: Path) -> tuple[int, ...]:
+    image = read_image(path)
+    assert image.mode == "RGB"
+    pixel = image.getpixel((image.width // 2, image.height // 2))
+    assert isinstance(pixel, tuple)
+    return pixel
+
+
+def test_train_and_test_folders_are_taken_as_they_are(tmp_path: Path) -> None:
+    for name in ("zebra", "ant"):
+        paint(tmp_path / "train" / name / "1.png")
+        paint(tmp_path / "train" / name / "deep" / "er" / "2.JPG")
+    paint(tmp_path / "test" / "zebra" / "3.webp", "blue")
+    data = load(tmp_path)
+    assert data.class_names == ("ant", "zebra")
+    assert data.train.labels.tolist() == [0, 0, 1, 1]
+    assert data.test.labels.tolist() == [1]
+    assert data.test.labels.dtype == np.int64
+    red, _, blue = np.asarray(data.test.image(0)).mean((0, 1))
+    assert blue > 200 > 50 > red
+
+
+def test_every_usual_suffix_counts_and_nothing_else(tmp_path: Path) -> None:
+    for suffix in ("jpg", "JPEG", "png", "webp", "gif", "bmp", "tif", "TIFF"):
+        paint(tmp_path / "train" / "a" / f"x.{suffix}")
+    paint(tmp_path / "train" / "a" / ".hidden.png")
+    paint(tmp_path / "train" / "a" / ".cache" / "x.png")
+    paint(tmp_path / "train" / ".thumbnails" / "x.png")
+    (tmp_path / "train" / "a" / "notes.txt").write_text("no image")
+    (tmp_path / "train" / "readme.md").write_text("no class")
+    paint(tmp_path / "test" / "a" / "y.png")
+    data = load(tmp_path)
+    assert data.class_names == ("a",)
+    assert len(data.train) == 8
+
+
+def test_without_test_folder_about_a_fifth_is_kept_for_testing(tmp_path: Path) -> None:
+    for k in range(400):
+        path = tmp_path / f"class{k % 2}" / f"{k}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    data = load(tmp_path)
+    assert side(data, "train") | side(data, "test") == {f"{k}.png" for k in range(400)}
+    assert len(data.train) + len(data.test) == 400
+    assert 50 < len(data.test) < 110
+
+
+def test_a_file_keeps_its_side_when_others_come_and_when_the_folder_moves(tmp_path: Path) -> None:
+    def fill(root: Path, count: int) -> Dataset:
+        (root / "a").mkdir(parents=True, exist_ok=True)
+        for k in range(count):
+            (root / "a" / f"{k}.png").touch()
+        return load(root)
+
+    few = fill(tmp_path / "here", 30)
+    many = fill(tmp_path / "here", 60)
+    moved = fill(tmp_path / "there", 30)
+    for name in ("train", "test"):
+        assert side(few, name) < side(many, name)
+        assert side(few, name) == side(moved, name)
+
+
+def test_every_class_keeps_a_training_image(tmp_path: Path) -> None:
+    for k in range(60):
+        (tmp_path / f"class{k}").mkdir()
+        (tmp_path / f"class{k}" / "only.png").touch()
+    data = load(tmp_path)
+    assert data.train.labels.tolist() == list(range(60))
+    assert len(data.test) == 0
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    paint(tmp_path / "train" / "1.png")
+    paint(tmp_path / "bus" / "1.png")
+    assert load(tmp_path).class_names == ("bus", "train")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OvorError, match=r"There is no folder .*nowhere"):
+        load(tmp_path / "nowhere")
+
+
+def test_images_without_class_folders_are_refused(tmp_path: Path) -> None:
+    paint(tmp_path / "1.png")
+    with pytest.raises(OvorError, match="no class folders"):
+        load(tmp_path)
+
+
+def test_empty_classes_are_named(tmp_path: Path) -> None:
+    paint(tmp_path / "cat" / "1.png")
+    (tmp_path / "dog").mkdir()
+    with pytest.raises(OvorError, match="No images in 'dog'"):
+        load(tmp_path)
+
+
+def test_test_classes_that_are_never_trained_are_named(tmp_path: Path) -> None:
+    paint(tmp_path / "train" / "cat" / "1.png")
+    paint(tmp_path / "test" / "cat" / "1.png")
+    paint(tmp_path / "test" / "wolf" / "1.png")
+    with pytest.raises(OvorError, match=r"'wolf' .*no training images"):
+        load(tmp_path)
+
+
+def test_train_without_test_is_not_taken_for_a_class(tmp_path: Path) -> None:
+    paint(tmp_path / "train" / "cat" / "1.png")
+    paint(tmp_path / "val" / "cat" / "1.png")
+    with pytest.raises(OvorError, match="not both 'train' and 'test'"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no image at all", b"\x89PNG\r\n\x1a\n broken"])
+def test_an_unreadable_image_is_named(tmp_path: Path, content: bytes) -> None:
+    paint(tmp_path / "train" / "a" / "fine.png")
+    (tmp_path / "train" / "a" / "worse.png").write_bytes(content)
+    paint(tmp_path / "test" / "a" / "fine.png")
+    data = load(tmp_path)
+    assert data.train.image(0).size == (6, 4)
+    with pytest.raises(OvorError, match=r"worse\.png cannot be read"):
+        data.train.image(1)
+
+
+def test_a_truncated_image_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jpg"
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path)
+    path.write_bytes(path.read_bytes()[:1500])
+    with pytest.raises(OvorError, match=r"cut\.jpg cannot be read"):
+        read_image(path)
+
+
+def test_a_photo_that_lies_on_its_side_is_turned_upright(tmp_path: Path) -> None:
+    image = Image.new("RGB", (60, 40), "black")
+    image.paste("white", (0, 0, 30, 40))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be shown turned by 90 degrees clockwise
+    image.save(tmp_path / "side.jpg", exif=exif)
+    upright = np.asarray(read_image(tmp_path / "side.jpg"))
+    assert upright.shape == (60, 40, 3)
+    assert upright[:25].mean() > 250
+    assert upright[35:].mean() < 5
+
+
+def test_transparent_pixels_show_white(tmp_path: Path) -> None:
+    for mode, clear in (("RGBA", (9, 9, 9, 0)), ("LA", (9, 0))):
+        Image.new(mode, (6, 4), clear).save(tmp_path / f"{mode}.png")
+        assert center(tmp_path / f"{mode}.png") == (255, 255, 255)
+    palette = Image.new("P", (6, 4), 1)
+    palette.putpalette([0, 0, 0, 10, 20, 30])
+    palette.save(tmp_path / "opaque.png")
+    palette.save(tmp_path / "clear.png", transparency=1)
+    palette.save(tmp_path / "clear.gif", transparency=1)
+    assert center(tmp_path / "opaque.png") == (10, 20, 30)
+    assert center(tmp_path / "clear.png") == center(tmp_path / "clear.gif") == (255, 255, 255)
+
+
+def test_half_transparent_red_on_white_is_pink(tmp_path: Path) -> None:
+    Image.new("RGBA", (6, 4), (255, 0, 0, 51)).save(tmp_path / "pink.png")
+    assert center(tmp_path / "pink.png") == (255, 204, 204)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_16_bit_grey_keeps_its_shades(tmp_path: Path, suffix: str) -> None:
+    for value, grey in ((0, 0), (128 * 257, 128), (65535, 255)):
+        path = tmp_path / f"{value}.{suffix}"
+        Image.fromarray(np.full((4, 6), value, np.uint16)).save(path)
+        assert center(path) == (grey,) * 3
+
+
+def test_grey_bilevel_and_cmyk_become_rgb(tmp_path: Path) -> None:
+    Image.new("L", (6, 4), 77).save(tmp_path / "grey.png")
+    Image.new("1", (6, 4), 1).save(tmp_path / "ink.png")
+    Image.new("CMYK", (6, 4), (0, 255, 255, 0)).save(tmp_path / "cmyk.jpg", quality=100)
+    assert center(tmp_path / "grey.png") == (77, 77, 77)
+    assert center(tmp_path / "ink.png") == (255, 255, 255)
+    red, green, blue = center(tmp_path / "cmyk.jpg")
+    assert red > 240
+    assert max(green, blue) < 15
+
+
+def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 6), 0.5, np.float32)).save(tmp_path / "float.tif")
+    with pytest.raises(OvorError, match=r"float\.tif cannot be read .*8 or 16 bits"):
+        read_image(tmp_path / "float.tif")

@@ -1,0 +1,115 @@
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ovor.config import OvorError, Transform
+from ovor.data.base import Integers
+from ovor.data.loader import test_batches as plain_batches
+from ovor.data.loader import train_batches
+
+TRANSFORM = Transform(size=16, crop_pct=1.0)
+TASK: Integers = np.array([3, 8, 1, 40, 22, 7, 15, 30, 31, 2, 11])
+LABELS: Integers = TASK % 5
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Image i is noise with seed i; the one at `broken` cannot be read."""
+
+    labels: Integers
+    broken: int = -1
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> Image.Image:
+        if index == self.broken:
+            raise OvorError(f"Image {index} is broken.")
+        rng = np.random.default_rng(index)
+        return Image.fromarray(rng.integers(0, 256, (20, 24, 3), dtype=np.uint8))
+
+
+NOISE = Noise(np.arange(50) % 5)
+
+
+def epoch(images: Noise = NOISE, **changes: Any) -> list[tuple[Tensor, Tensor]]:
+    given: dict[str, Any] = {"seed": 1, "task": 2, "epoch": 3, "batch_size": 4, "workers": 0}
+    return list(train_batches(images, TASK, LABELS, TRANSFORM, **(given | changes)))
+
+
+def joined(batches: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    images, labels = zip(*batches, strict=True)
+    return torch.cat(images), torch.cat(labels)
+
+
+def test_batches_hold_every_image_once_and_keep_the_short_last_one() -> None:
+    batches = epoch()
+    assert [tuple(images.shape) for images, _ in batches] == [(n, 3, 16, 16) for n in (4, 4, 3)]
+    labels = joined(batches)[1]
+    assert labels.dtype == torch.int64
+    assert sorted(labels.tolist()) == sorted(LABELS.tolist())
+
+
+@pytest.mark.parametrize("changes", [{"workers": 2}, {"batch_size": 3}, {"batch_size": 50}])
+def test_workers_and_batch_size_change_nothing(changes: dict[str, int]) -> None:
+    for ours, expected in zip(joined(epoch(**changes)), joined(epoch()), strict=True):
+        assert torch.equal(ours, expected)
+
+
+@pytest.mark.parametrize("changes", [{"seed": 2}, {"task": 3}, {"epoch": 4}])
+def test_seed_task_and_epoch_each_change_order_and_views(changes: dict[str, int]) -> None:
+    (images, labels), (other_images, other_labels) = joined(epoch()), joined(epoch(**changes))
+    assert not torch.equal(labels, other_labels)
+    rows = {row.numpy().tobytes() for row in images}
+    assert not rows & {row.numpy().tobytes() for row in other_images}
+
+
+def test_a_view_does_not_depend_on_the_other_images_of_the_task() -> None:
+    given = {"seed": 1, "task": 2, "epoch": 3, "batch_size": 4, "workers": 0}
+    alone = joined(list(train_batches(NOISE, TASK[:1], LABELS[:1], TRANSFORM, **given)))[0]
+    assert any(torch.equal(alone[0], view) for view in joined(epoch())[0])
+
+
+def test_every_sample_has_a_view_of_its_own() -> None:
+    class Same(Noise):
+        def image(self, index: int) -> Image.Image:
+            return super().image(0)
+
+    views = joined(epoch(Same(NOISE.labels)))[0]
+    assert len({view.numpy().tobytes() for view in views}) == len(TASK)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_test_batches_keep_the_order_and_have_no_chance(workers: int) -> None:
+    images, labels = joined(
+        list(plain_batches(NOISE, TASK, LABELS, TRANSFORM, batch_size=4, workers=workers))
+    )
+    assert labels.tolist() == LABELS.tolist()
+    for row, index in enumerate(TASK.tolist()):
+        resized = NOISE.image(index).resize((19, 16), Image.Resampling.BILINEAR)
+        expected = np.asarray(resized.crop((2, 0, 18, 16)), np.float32).transpose(2, 0, 1) / 255
+        assert np.array_equal(images[row].numpy(), expected)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_global_random_states_are_left_alone(workers: int) -> None:
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    epoch(workers=workers)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_broken_image_gives_its_own_sentence(workers: int) -> None:
+    with pytest.raises(OvorError, match=r"^Image 22 is broken\.$"):
+        epoch(Noise(NOISE.labels, broken=22), workers=workers)
+
+
+def test_no_images_make_no_batches() -> None:
+    none = np.array([], dtype=np.int64)
+    assert list(plain_batches(NOISE, none, none, TRANSFORM, batch_size=4, workers=0)) == []

@@ -1,0 +1,53 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from ovor.config import Transform
+from ovor.data.transforms import View, draw_view, to_tensor, train_view
+from ovor.data.transforms import test_view as central_view
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 2**32))
+def test_a_drawn_box_lies_in_the_image(width: int, height: int, seed: int) -> None:
+    left, upper, right, lower = draw_view(
+        Transform(size=28), width, height, np.random.default_rng(seed)
+    ).box
+    assert 0 <= left < right <= width
+    assert 0 <= upper < lower <= height
+
+
+def test_area_aspect_and_flip_follow_the_settings() -> None:
+    transform = Transform(size=28, scale=(0.2, 0.6), ratio=(0.5, 2.0), flip=0.25)
+    views = [draw_view(transform, 1000, 1000, np.random.default_rng(s)) for s in range(2000)]
+    boxes = np.array([view.box for view in views])
+    width, height = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    area, log_aspect = width * height / 1e6, np.log(width / height)
+    assert 0.199 < area.min() < 0.21
+    assert 0.55 < area.max() < 0.601
+    assert abs(log_aspect.mean()) < 0.05
+    assert log_aspect.max() == pytest.approx(math.log(2), abs=0.02)
+    assert np.mean([view.flipped for view in views]) == pytest.approx(0.25, abs=0.03)
+
+
+def test_the_whole_image_at_its_own_size_is_unchanged() -> None:
+    pixels = np.arange(28 * 28 * 3, dtype=np.uint32).reshape(28, 28, 3).astype(np.uint8)
+    image = Image.fromarray(pixels)
+    whole = (0, 0, 28, 28)
+    assert np.array_equal(train_view(image, View(whole, False), 28), pixels)
+    assert np.array_equal(train_view(image, View(whole, True), 28), pixels[:, ::-1])
+    assert np.array_equal(central_view(image, Transform(size=28, crop_pct=1.0)), pixels)
+
+
+def test_pixels_become_normalised_channels_first_floats() -> None:
+    pixels = np.zeros((1, 1, 2, 3), np.uint8)
+    pixels[0, 0, 1] = (255, 51, 0)
+    tensor = to_tensor(pixels, Transform(size=1, mean=0.5, std=0.5))
+    assert tensor.dtype == torch.float32
+    assert tensor.is_contiguous()
+    expected = torch.tensor([[-1, 1], [-1, -0.6], [-1, -1]]).reshape(1, 3, 1, 2)
+    torch.testing.assert_close(tensor, expected)

@@ -1,0 +1,144 @@
+"""What a caller of the outlier synthesis relies on; its numbers are checked in parity."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ovor.config import Npos
+from ovor.outliers import knn, synthesize
+
+NPOS = Npos(alpha=3, beta=10, k=4, noise=20)
+
+
+def task(classes: int, per_class: int, width: int = 8) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.arange(classes).repeat_interleave(per_class)
+    return torch.randn(len(labels), width, generator=generator), labels
+
+
+def run(features: Tensor, labels: Tensor, classes: int, npos: Npos, seed: int = 0) -> Tensor:
+    return synthesize(features, labels, classes, npos, torch.Generator().manual_seed(seed))
+
+
+def rows(outliers: Tensor) -> list[list[float]]:
+    return sorted(outliers.tolist())
+
+
+@pytest.mark.parametrize("per_class", [True, False])
+def test_the_generator_decides(per_class: bool) -> None:
+    npos = replace(NPOS, per_class=per_class)
+    features, labels = task(3, 12)
+    torch.manual_seed(0)
+    first = run(features, labels, 3, npos, seed=5)
+    torch.manual_seed(1)
+    assert torch.equal(first, run(features, labels, 3, npos, seed=5))
+    assert not torch.equal(first, run(features, labels, 3, npos, seed=6))
+
+
+def test_shuffling_changes_the_order_only() -> None:
+    features, labels = task(3, 12)
+    shuffled, ordered = (
+        run(features, labels, 3, replace(NPOS, shuffle=shuffle)) for shuffle in (True, False)
+    )
+    assert not torch.equal(shuffled, ordered)
+    assert rows(shuffled) == rows(ordered)
+
+
+def test_images_in_another_order_give_the_same_outliers() -> None:
+    features, labels = task(3, 12)
+    order = torch.randperm(len(features), generator=torch.Generator().manual_seed(3))
+    for per_class in (True, False):
+        npos = replace(NPOS, per_class=per_class)
+        expected = rows(run(features, labels, 3, npos))
+        assert rows(run(features[order], labels[order], 3, npos)) == expected
+
+
+def test_classes_do_not_depend_on_each_other_when_apart() -> None:
+    npos = replace(NPOS, per_class=True, shuffle=False)
+    features, labels = task(3, 12)
+    alone = run(features[labels == 1], labels[labels == 1], 3, npos)
+    assert torch.equal(run(features, labels, 3, npos)[npos.beta : 2 * npos.beta], alone)
+
+
+def test_labels_may_start_anywhere() -> None:
+    features, labels = task(3, 12)
+    for npos in (NPOS, replace(NPOS, per_class=True)):
+        assert torch.equal(run(features, labels, 3, npos), run(features, labels + 70, 3, npos))
+
+
+def test_outliers_are_a_noise_away_from_a_feature() -> None:
+    features, labels = task(2, 30)
+    outliers = run(features, labels, 2, replace(NPOS, sigma=1e-3))
+    assert torch.cdist(outliers, features).amin(dim=1).max() < 1e-3 * 10
+
+
+def test_of_equally_distant_features_the_first_are_the_boundary() -> None:
+    features = 4 * torch.eye(16)  # exact in floats: every distance is the same
+    npos = replace(NPOS, sigma=1e-3, beta=60)
+    outliers = run(features, torch.zeros(16), 1, npos)
+    assert torch.cdist(outliers, features).argmin(dim=1).unique().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("per_class", [True, False])
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+def test_one_image_in_all(space: str, per_class: bool) -> None:
+    features, labels = task(1, 1)
+    outliers = run(features, labels, 1, replace(NPOS, space=space, per_class=per_class))
+    assert outliers.shape == (10, 8)
+    assert outliers.isfinite().all()
+
+
+@pytest.mark.parametrize("per_class", [True, False])
+def test_no_image_gives_no_outlier(per_class: bool) -> None:
+    features, labels = task(1, 0)
+    assert run(features, labels, 1, replace(NPOS, per_class=per_class)).shape == (0, 8)
+
+
+def test_features_that_are_being_trained_are_left_alone() -> None:
+    features, labels = task(2, 10)
+    kept = features.clone()
+    outliers = run(features.requires_grad_(), labels, 2, NPOS)
+    assert not outliers.requires_grad
+    assert torch.equal(features.detach(), kept)
+
+
+def test_autocast_does_not_reach_the_distances() -> None:
+    features, labels = task(3, 12)
+    expected = run(features, labels, 3, NPOS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(run(features, labels, 3, NPOS), expected)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the number of elements of the largest tensor that any operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(value, Tensor):
+                self.elements = max(self.elements, value.numel())
+        return result
+
+
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+def test_memory_is_that_of_the_two_tables(monkeypatch: pytest.MonkeyPatch, space: str) -> None:
+    """Never candidates x features, nor candidates x width: neither all of them nor n x n."""
+    npos = Npos(alpha=10, beta=40, k=20, noise=100, space=space)
+    features, labels = task(5, 80, width=64)
+    monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 5_000)
+    with LargestTensor() as largest:
+        run(features, labels, 5, npos)
+    tables = max(npos.noise, npos.alpha * 5) * len(features)  # 40,000
+    assert largest.elements <= tables
+    assert largest.elements < len(features) ** 2 / 3
+    assert largest.elements < npos.alpha * 5 * npos.noise * features.shape[1] / 7

@@ -1,0 +1,177 @@
+"""The command line as a person meets it: exit codes, streams, resume, repeat."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ovor.config import RUN, Run
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+
+
+def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ovor", *arguments],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def run_file(tiny_run: Run, tmp_path: Path) -> str:
+    path = tmp_path / "tiny.json"
+    path.write_bytes(RUN.dump_json(tiny_run))
+    return str(path)
+
+
+def without_time(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "seconds"}
+
+
+def test_help_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['ovor', *{arguments}]\n"
+        "from ovor.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments=arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "usage: ovor" in done.stdout
+
+
+def test_json_is_all_of_stdout_and_the_folder_is_complete(run_file: str, tmp_path: Path) -> None:
+    done = ovor("run", "--from", run_file, "--json", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result == json.loads((tmp_path / "here/result.json").read_text())
+    assert result["method"] == "oneprompt+vor"
+    assert result["tasks"] == [3, 2, 1]
+    assert sorted(result["class_order"]) == list(range(6))
+    assert {"name", "source", "sha256"} <= result["backbone"].keys()
+    assert sorted(p.name for p in (tmp_path / "here").iterdir()) == [
+        "events.jsonl",
+        "result.json",
+        "run.json",
+        "weights.safetensors",
+    ]
+    events = [json.loads(line) for line in (tmp_path / "here/events.jsonl").open()]
+    assert [e["event"] for e in events] == ["begin", "task", "task", "task", "finished"]
+    assert "task  3/3" in done.stderr
+
+
+def test_a_run_repeats_exactly_from_its_run_json(run_file: str, tmp_path: Path) -> None:
+    first = ovor("run", "--from", run_file, "--json", "--out", "one", cwd=tmp_path)
+    again = ovor("run", "--from", "one/run.json", "--json", "--out", "two", cwd=tmp_path)
+    assert without_time(json.loads(first.stdout)) == without_time(json.loads(again.stdout))
+    one, two = (tmp_path / f"{n}/weights.safetensors" for n in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_the_table_shows_both_metrics(run_file: str, tmp_path: Path) -> None:
+    done = ovor("run", "--from", run_file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "A_T" in done.stdout
+    assert "F_T" in done.stdout
+    assert "Results in runs/" in done.stdout
+
+
+def test_ctrl_c_leaves_a_folder_that_resume_finishes(run_file: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ovor", "run", "--from", run_file, "--out", "here"]
+    command += ["--epochs", "40"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    checkpoint = tmp_path / "here/checkpoint.safetensors"
+    deadline = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "ovor run --resume --out here" in message
+    assert "Traceback" not in message
+    resumed = ovor("run", "--resume", "--out", "here", "--json", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "continuing at task" in resumed.stderr
+    whole = ovor(
+        "run", "--from", run_file, "--epochs", "40", "--json", "--out", "whole", cwd=tmp_path
+    )
+    assert without_time(json.loads(resumed.stdout)) == without_time(json.loads(whole.stdout))
+
+
+def test_resume_refuses_other_settings(run_file: str, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/run.json").write_bytes(Path(run_file).read_bytes())
+    done = ovor("run", "--resume", "--out", "here", "--seed", "3", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "other settings" in done.stderr
+
+
+WRONG_USAGE = [
+    (["frobnicate"], "no command 'frobnicate'"),
+    (["run", "--epochs", "0"], "epochs"),
+    (["run", "--vor.epochs", "9"], "vor.epochs (9) is a part of epochs"),
+    (["run", "--method", "l2p", "--vor.weight", "1"], "--vor.weight"),
+    (["run", "--method", "oneprompt", "--method.pool", "3"], "--method.pool"),
+    (["run", "--method", "l2p", "--vor-preset", "released"], "+vor"),
+    (["run", "nonsense"], "nonsense"),
+]
+FAILURES = [
+    (["run", "--method", "lpp"], "no method 'lpp'"),
+    (["run", "--data", "mnist"], "no data set 'mnist'"),
+    (["run", "--data", "folder:nowhere"], "nowhere"),
+    (["run", "--tasks", "101"], "100 classes cannot make 101 tasks"),
+    (["run", "--task-sizes", "50", "49"], "add up to"),
+    (["run", "--backbone", "vit_base_patch16_224"], "tag"),
+    (["run", "--backbone", "missing.safetensors"], "missing.safetensors"),
+    (["run", "--precision", "bf16", "--device", "cpu"], "bf16 needs a GPU"),
+    (["run", "--from", "missing.json"], "missing.json"),
+    (["run", "--resume"], "no unfinished run"),
+    (["run", "--method", "l2p", "--method.top-k", "40"], "top_k"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG_USAGE, ids=lambda x: " ".join(x))
+def test_wrong_usage_exits_with_two(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = ovor(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("arguments", "words"), FAILURES, ids=lambda x: " ".join(x))
+def test_failures_exit_with_one_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = ovor(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_method_options_show_in_the_help_of_the_method(tmp_path: Path) -> None:
+    assert "--method.pool" in ovor("run", "--method", "l2p", "--help", cwd=tmp_path).stdout
+
+
+def test_version(tmp_path: Path) -> None:
+    assert ovor("--version", cwd=tmp_path).stdout.strip().count(".") == 2
