@@ -150,7 +150,7 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "words"), WRONG_USAGE, ids=lambda x: " ".join(x))
+@pytest.mark.parametrize(("arguments", "words"), WRONG_USAGE, ids=[w for _, w in WRONG_USAGE])
 def test_wrong_usage_exits_with_two(arguments: list[str], words: str, tmp_path: Path) -> None:
     done = ovor(*arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -159,7 +159,7 @@ def test_wrong_usage_exits_with_two(arguments: list[str], words: str, tmp_path: 
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(("arguments", "words"), FAILURES, ids=lambda x: " ".join(x))
+@pytest.mark.parametrize(("arguments", "words"), FAILURES, ids=[w for _, w in FAILURES])
 def test_failures_exit_with_one_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:
     done = ovor(*arguments, cwd=tmp_path)
     assert done.returncode == 1

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.config import OvorError, Run, explain
-from ovor.presets import ALIASES, settings
+from ovor.presets import ALIASES, SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
@@ -98,7 +98,7 @@ def parse_run(argv: list[str]) -> tuple[RunArguments[Any], bool]:
     for flag in ("--method", "--data", "--vor-preset", "--from"):
         early.add_argument(flag)
     named, _ = early.parse_known_args(argv)
-    preset = argv[0] if argv and not argv[0].startswith("-") else "quickdraw"
+    preset = argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
     source = vars(named)["from"]
     if source:
         from ovor.experiments.folder import read_run

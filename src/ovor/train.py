@@ -199,9 +199,8 @@ def evaluate(
             right += int((logits.argmax(1) == labels).sum())
             right_given += int((inside.argmax(1) + task.start == labels).sum())
             tell(session, "test", last, number, len(images), None)
-        count = max(1, len(task.test))
-        incremental.append(100 * right / count)
-        given.append(100 * right_given / count)
+        incremental.append(100 * right / len(task.test))
+        given.append(100 * right_given / len(task.test))
     return tuple(incremental), tuple(given)
 
 

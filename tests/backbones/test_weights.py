@@ -11,7 +11,6 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 from safetensors.torch import save_file
 from torch import Tensor
 
-import ovor
 from ovor.backbones import Architecture, Backbone, VisionTransformer, load_backbone, weights
 from ovor.config import OvorError
 
@@ -76,8 +75,6 @@ def test_embedded(
 
 
 def test_embedded_backbone_is_the_one_that_is_documented() -> None:
-    if not (Path(ovor.__file__).parent / "assets" / "backbone.safetensors").exists():
-        pytest.skip("not pretrained yet")
     vit = load_backbone("embedded").vit
     assert vit.arch == Architecture(
         embed_dim=192,

@@ -1,32 +1,18 @@
 """Our Pillow transforms against torchvision's, bit for bit."""
 
-from types import ModuleType
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from oracles import torchvision
 from ovor.config import Transform
 from ovor.data.transforms import draw_view, to_tensor, train_view
 from ovor.data.transforms import test_view as central_view
 
+tv = torchvision.transforms
+
 SIZES = [(28, 28), (32, 32), (61, 40), (40, 61), (200, 35), (35, 200), (333, 250), (1, 9), (5, 3)]
-LIBRARIES: list[Any] = []  # an operator lives as long as the library that defined it
-
-
-def torchvision_transforms() -> ModuleType:
-    """Beside a torch without CUDA torchvision only imports if its operators are known."""
-    schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-    for name in ("nms", "qnms"):
-        if not torch.cuda.is_available() and not hasattr(torch.ops.torchvision, name):
-            LIBRARIES.append(torch.library.Library("torchvision", "FRAGMENT"))
-            LIBRARIES[-1].define(name + schema)
-    return pytest.importorskip("torchvision.transforms")
-
-
-tv = torchvision_transforms()
 
 
 def noise(width: int, height: int) -> Image.Image:

@@ -40,6 +40,7 @@ class RunProgress:
         self.row = self.bar.add_task("starting", total=None, images=0, state="")
         self.tasks = 0
         self.images = 0
+        self.accuracy = ""
 
     def __enter__(self) -> "RunProgress":
         self.bar.start()
@@ -61,16 +62,17 @@ class RunProgress:
                 self.task_done(event)
             case kind:
                 self.images += event["images"]
-                loss = "" if event["loss"] is None else f"loss {event['loss']:.3f}"
-                what = f"{DOING[kind]} " + (
-                    f"epoch {event['epoch'] + 1}/{self.epochs} {loss}" if kind != "test" else ""
-                )
+                what = DOING[kind]
+                if kind != "test":
+                    what += f" epoch {event['epoch'] + 1}/{self.epochs}"
+                if event["loss"] is not None:
+                    what += f" loss {event['loss']:.3f}"
                 self.bar.update(
                     self.row,
                     advance=WORK[kind] * event["images"],
                     images=self.images,
                     description=f"task {event['task'] + 1}/{self.tasks}",
-                    state=what,
+                    state=what + self.accuracy,
                 )
 
     def begin(self, event: dict[str, Any]) -> None:
@@ -93,6 +95,7 @@ class RunProgress:
     def task_done(self, event: dict[str, Any]) -> None:
         accuracy = event["accuracy"]
         mean = sum(accuracy) / len(accuracy)
+        self.accuracy = f" accuracy {mean:.1f} %"
         self.console.print(
             f"task {event['task'] + 1:>2}/{self.tasks}: "
             f"{accuracy[-1]:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",

@@ -65,6 +65,13 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
     dataset = load_dataset(run.data)
     order = class_order(run.order, len(dataset.class_names), run.seed)
     sizes = task_sizes(len(order), run.tasks, run.task_sizes)
+    tasks = split(dataset, order, sizes)
+    for number, task in enumerate(tasks):
+        if not len(task.test):
+            names = ", ".join(dataset.class_names[c] for c in task.classes)
+            raise OvorError(
+                f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
+            )
     backbone = load_backbone(run.backbone, run.num_heads or None)
     fabric = make_fabric(run)
     size = run.transform.size or backbone.vit.arch.image_size
@@ -72,7 +79,7 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
         run=replace(run, transform=replace(run.transform, size=size)),
         dataset=dataset,
         order=order,
-        tasks=split(dataset, order, sizes),
+        tasks=tasks,
         backbone=backbone,
         fabric=fabric,
         checkpoint=checkpoint,

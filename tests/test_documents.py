@@ -1,0 +1,87 @@
+"""What the documents show is what is there: the example prompt, the table, the chosen settings."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ovor.config import RUN, Run
+from ovor.experiments import grid
+from ovor.presets import settings
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "tests/contracts/example_prompt.py"
+
+
+def test_contributing_shows_the_example_prompt_as_it_is_tested() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.search(r"<!-- example.*?```python\n(.*?)```\n<!-- /example -->", text, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == EXAMPLE.read_text()
+    assert len(shown[1].splitlines()) < 80
+
+
+def test_following_contributing_adds_a_method(tiny_run: Run, tmp_path: Path) -> None:
+    """One file and one line in the dict, in a copy of the package; then the command runs it."""
+    shutil.copytree(ROOT / "src/ovor", tmp_path / "ovor")
+    shutil.copy(EXAMPLE, tmp_path / "ovor/prompts/taskmean.py")
+    line = re.search(r'^    "task-mean": TaskMean,$', (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert line is not None
+    registry = tmp_path / "ovor/prompts/__init__.py"
+    text = registry.read_text().replace("\nPROMPTS", "from .taskmean import TaskMean\n\nPROMPTS")
+    registry.write_text(text.replace('    "l2p"', f'{line[0]}\n    "l2p"'))
+    (tmp_path / "run.json").write_bytes(RUN.dump_json(tiny_run))
+    plain = json.loads((tmp_path / "run.json").read_text()) | {"method": "task-mean"}
+    (tmp_path / "run.json").write_text(json.dumps(plain))
+    command = [sys.executable, "-m", "ovor", "run", "--from", "run.json", "--json"]
+    done = subprocess.run(
+        [*command, "--method.length", "3"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["method"] == "task-mean+vor"
+    heads = 6 * 64 + 6
+    assert result["learnable_parameters"] == 3 * 5 * 2 * 3 * 64 + heads  # tasks, layers, k and v
+
+
+def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
+    chosen = json.loads((ROOT / "embedded/tuning.json").read_text())["chosen"]
+    run = settings("quickdraw", "ovor")
+    assert run.vor is not None
+    found = {
+        "lr": run.lr,
+        "scale": run.transform.scale[0],
+        "tau_current": run.vor.tau_current,
+        "tau_outlier": run.vor.tau_outlier,
+        "weight": run.vor.weight,
+        "sigma": run.vor.npos.sigma,
+    }
+    assert found == chosen
+
+
+def test_the_readme_table_is_the_measured_one() -> None:
+    entries = json.loads((ROOT / "docs/results/core-quickdraw.json").read_text())
+    assert [entry["label"] for entry in entries] == [row.label for row in grid.core("quickdraw")]
+    assert all(entry["seeds"] == [0, 1, 2, 3, 4] for entry in entries)
+    assert grid.as_markdown(entries) in (ROOT / "README.md").read_text()
+
+
+def test_the_measured_backbone_is_the_embedded_one() -> None:
+    from ovor.backbones import load_backbone
+
+    entries = json.loads((ROOT / "docs/results/core-quickdraw.json").read_text())
+    assert {entry["backbone"] for entry in entries} == {load_backbone("embedded").sha256}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
+        assert (ROOT / target).exists(), target
