@@ -4,17 +4,20 @@ What is done is skipped and what was interrupted continues, so a grid can be sto
 """
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from ovor.config import Run
+from ovor.config import OvorError, Run
 from ovor.experiments.folder import Folder
 from ovor.presets import settings
 
@@ -59,7 +62,7 @@ def run_grid(
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
     """Yield every result, those that exist first; each job computes with one thread."""
     waiting: dict[Future[dict[str, Any]], tuple[Row, int]] = {}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
         for seed in seeds:
             for row in rows:
                 folder = folder_of(out, row, seed)
@@ -74,9 +77,22 @@ def run_grid(
                 for future in done:
                     row, seed = waiting.pop(future)
                     yield row, seed, future.result()
+        except BrokenProcessPool as error:
+            raise OvorError(
+                "A run's process died, perhaps for lack of memory: the same command continues; "
+                "--jobs 1 needs the least."
+            ) from error
         except BaseException:
+            # What runs has its checkpoint: do not wait for it.
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
             raise
+
+
+def die_quietly() -> None:
+    """A worker has nothing to say about Ctrl-C: the parent does."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 def execute_one(run: Run, path: Path) -> dict[str, Any]:
