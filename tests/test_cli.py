@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ovor.config import RUN, Run
+from ovor.learners import METHODS
+from ovor.presets import ALIASES
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
 
@@ -171,6 +173,12 @@ def test_failures_exit_with_one_sentence(arguments: list[str], words: str, tmp_p
 
 def test_method_options_show_in_the_help_of_the_method(tmp_path: Path) -> None:
     assert "--method.pool" in ovor("run", "--method", "l2p", "--help", cwd=tmp_path).stdout
+
+
+def test_the_help_names_every_method(tmp_path: Path) -> None:
+    text = ovor("run", "--help", cwd=tmp_path).stdout
+    words = set(text.replace(",", " ").split())
+    assert {*METHODS, *ALIASES} <= words
 
 
 def test_version(tmp_path: Path) -> None:

@@ -43,9 +43,11 @@ class RunArguments(Generic[Options]):
     )
     vor_preset: VorPreset = "paper"
     """how outliers are made, or which part of VOR is left out; needs a method with +vor"""
-    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    from_: Annotated[
+        Path | None, tyro.conf.arg(name="from", metavar="FILE", help_behavior_hint="")
+    ] = None
     """repeat the run of this run.json"""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
     """result folder (default: runs/DATA-METHOD-seedN)"""
     resume: bool = False
     """continue the unfinished run in that folder"""
@@ -122,7 +124,7 @@ def parse_run(argv: list[str]) -> tuple[RunArguments[Any], bool]:
         arguments_type,
         args=argv,
         default=RunArguments(run=replace(base, method=name), options=options),
-        config=(tyro.conf.AvoidSubcommands,),
+        config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
         prog="ovor run",
         description="One experiment: a frozen ViT learns tasks of new classes, one after another. "
         "Options of a method's own: ovor run --method NAME --help.",
@@ -159,7 +161,7 @@ class GridArguments:
     """each seed is a class order, initial weights, augmentation and noise"""
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
     """runs at a time, each in a process with one thread"""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder of the result folders (default: runs/grid-PRESET-DATA)"""
     markdown: bool = False
     """print the table as Markdown"""
@@ -174,6 +176,7 @@ def grid_command(argv: list[str]) -> None:
     arguments = tyro.cli(
         GridArguments,
         args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
         prog="ovor grid",
         description="Every run of a table that is not done yet, then the table: mean ± population "
         "standard deviation over the seeds.",

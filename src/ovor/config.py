@@ -105,7 +105,8 @@ class Run:
     """One experiment: a method on a sequence of tasks, with one seed."""
 
     method: str = "oneprompt"
-    """what learns; with +vor at the end, with virtual outlier regularization"""
+    """oneprompt, oneprompt-deep, l2p, dualprompt or coda-p, each also with +vor for virtual outlier
+    regularization; ovor is short for oneprompt+vor, ovor-deep for oneprompt-deep+vor"""
     options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """options of the method's own, by name"""
     vor: Vor | None = None
