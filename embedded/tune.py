@@ -1,17 +1,16 @@
 """Choose the hyper-parameters of the embedded default on the development classes alone.
 
-Three steps, each the best mean A_T over the seeds with what the step before it chose: learning rate
-and crop for the plain prompt methods; thresholds for OVOR; noise for OVOR. All that was measured
-and what was chosen goes to embedded/tuning.json; src/ovor/presets.py repeats the choice, and a test
-compares the two.
+Step by step: each takes the best mean A_T over its methods and the seeds, with all that earlier
+steps chose. What was measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py
+repeats the choice, and a test compares the two.
 
     python embedded/tune.py
 """
 
 import argparse
+import itertools
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,48 +23,46 @@ from ovor.presets import settings
 
 DATA = "quickdraw-dev"
 SEEDS = [0, 1]
-PLAIN = ("oneprompt", "dualprompt")  # one without and one with a query stand for the five
+START = {
+    "lr": 1e-2,
+    "scale": 0.8,
+    "tau_current": -12.0,
+    "tau_outlier": -3.0,
+    "weight": 0.1,
+    "sigma": 1.0,
+}
+# One method without and one with a query stand for all in what VOR does not touch.
+PLAIN = ("oneprompt", "dualprompt")
+STEPS: list[tuple[tuple[str, ...], dict[str, tuple[float, ...]]]] = [
+    (PLAIN, {"lr": (3e-3, 1e-2, 3e-2)}),
+    (PLAIN, {"scale": (0.5, 0.8)}),
+    (("ovor",), {"tau_current": (-6.0, -12.0, -24.0), "tau_outlier": (-3.0, 0.0)}),
+    (("ovor",), {"weight": (0.1, 0.3), "sigma": (0.3, 1.0)}),
+]
 
 
-def plain_run(method: str, lr: float, scale: float) -> Run:
+def configure(method: str, choice: dict[str, float]) -> Run:
     run = settings(DATA, method)
-    return replace(run, lr=lr, transform=replace(run.transform, scale=(scale, 1.0)))
+    shape = replace(run.transform, scale=(choice["scale"], 1.0))
+    run = replace(run, lr=choice["lr"], transform=shape)
+    if run.vor is None:
+        return run
+    vor = replace(
+        run.vor,
+        weight=choice["weight"],
+        tau_current=choice["tau_current"],
+        tau_outlier=choice["tau_outlier"],
+        npos=replace(run.vor.npos, sigma=choice["sigma"]),
+    )
+    return replace(run, vor=vor)
 
 
-def ovor_run(plain: dict[str, float], vor: dict[str, float]) -> Run:
-    run = settings(DATA, "ovor")
-    assert run.vor is not None
-    npos = {k: v for k, v in vor.items() if k in ("sigma", "k")}
-    rest = {k: v for k, v in vor.items() if k not in npos}
-    tuned = replace(run.vor, **rest, npos=replace(run.vor.npos, **npos))  # type: ignore[arg-type]
-    shape = replace(run.transform, scale=(plain["scale"], 1.0))
-    return replace(run, lr=plain["lr"], transform=shape, vor=tuned)
-
-
-class Search:
-    def __init__(self, out: Path, jobs: int) -> None:
-        self.out, self.jobs = out, jobs
-        self.measured: list[dict[str, Any]] = []
-
-    def best(self, step: str, choices: Iterable[tuple[dict[str, float], list[Run]]]) -> Any:
-        """The choice with the best mean A_T over its runs and the seeds."""
-        scored = []
-        candidates = list(choices)
-        rows = [
-            [Row(f"{step} {json.dumps(choice)} {run.name}", run) for run in runs]
-            for choice, runs in candidates
-        ]
-        for row, seed, result in run_grid(
-            [row for some in rows for row in some], SEEDS, self.out, self.jobs
-        ):
-            print(f"{row.label}, seed {seed}: A_T {result['metrics']['A_T']:.2f}", flush=True)
-        for (choice, _), its_rows in zip(candidates, rows, strict=True):
-            entries = collect(its_rows, SEEDS, self.out)
-            score = float(np.mean([entry["A_T"] for entry in entries]))
-            scored.append((score, choice))
-            self.measured.append({"step": step, **choice, "A_T": round(score, 3)})
-            print(f"{step} {choice}: mean A_T {score:.2f}", flush=True)
-        return max(scored, key=lambda pair: pair[0])[1]
+def row(method: str, choice: dict[str, float]) -> Row:
+    """Named by what matters to the method, so that no run is done twice."""
+    names = ("lr", "scale") if method in PLAIN else tuple(choice)
+    return Row(
+        f"{method} " + " ".join(f"{n}={choice[n]}" for n in names), configure(method, choice)
+    )
 
 
 def main() -> None:
@@ -73,41 +70,29 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
-    search = Search(args.out, args.jobs)
-    plain = search.best(
-        "plain",
-        (
-            ({"lr": lr, "scale": scale}, [plain_run(method, lr, scale) for method in PLAIN])
-            for lr in (3e-3, 1e-2, 3e-2)
-            for scale in (0.5, 0.8)
-        ),
-    )
-    thresholds = search.best(
-        "thresholds",
-        (
-            ({**vor}, [ovor_run(plain, vor)])
-            for tau_current in (-6.0, -12.0, -24.0)
-            for tau_outlier in (-3.0, 0.0)
-            for vor in [{"tau_current": tau_current, "tau_outlier": tau_outlier}]
-        ),
-    )
-    noise = search.best(
-        "noise",
-        (
-            ({**vor}, [ovor_run(plain, {**thresholds, **vor})])
-            for weight in (0.1, 0.3)
-            for sigma in (0.3, 1.0)
-            for vor in [{"weight": weight, "sigma": sigma}]
-        ),
-    )
-    record = {
-        "data": DATA,
-        "seeds": SEEDS,
-        "chosen": {**plain, **thresholds, **noise},
-        "measured": search.measured,
-    }
+    chosen, measured = dict(START), []
+    for methods, options in STEPS:
+        scored: list[tuple[float, dict[str, float]]] = []
+        candidates = [
+            {**chosen, **dict(zip(options, values, strict=True))}
+            for values in itertools.product(*options.values())
+        ]
+        rows = [[row(method, choice) for method in methods] for choice in candidates]
+        for done, seed, result in run_grid(
+            list(itertools.chain(*rows)), SEEDS, args.out, args.jobs
+        ):
+            print(f"{done.label}, seed {seed}: A_T {result['metrics']['A_T']:.2f}", flush=True)
+        for choice, its_rows in zip(candidates, rows, strict=True):
+            entries = collect(its_rows, SEEDS, args.out)
+            score = float(np.mean([entry["A_T"] for entry in entries]))
+            scored.append((score, choice))
+            measured.append(
+                {"methods": methods, "options": {n: choice[n] for n in options}, "A_T": score}
+            )
+        chosen = max(scored, key=lambda pair: pair[0])[1]
+        print(f"chosen so far: {chosen}", flush=True)
+    record: dict[str, Any] = {"data": DATA, "seeds": SEEDS, "chosen": chosen, "measured": measured}
     Path(__file__).with_name("tuning.json").write_text(json.dumps(record, indent=1) + "\n")
-    print(json.dumps(record["chosen"]))
 
 
 if __name__ == "__main__":
