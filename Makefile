@@ -2,7 +2,9 @@
 # make check  style, types, import arrows                   make grid   the README's table (an hour)
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# By the environment, so that it reaches pip's build environments too.
+export PIP_CONSTRAINT := constraints.txt
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-slow check grid clean
 

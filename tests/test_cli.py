@@ -76,7 +76,9 @@ def test_json_is_all_of_stdout_and_the_folder_is_complete(run_file: str, tmp_pat
         "weights.safetensors",
     ]
     events = [json.loads(line) for line in (tmp_path / "here/events.jsonl").open()]
-    assert [e["event"] for e in events] == ["begin", "task", "task", "task", "finished"]
+    task = ["epoch"] * 4 + ["task"]
+    assert [e["event"] for e in events] == ["begin", *task * 3, "finished"]
+    assert all(e["loss"] >= 0 and e["seconds"] > 0 for e in events if e["event"] == "epoch")
     assert "task  3/3" in done.stderr
 
 
@@ -120,12 +122,25 @@ def test_ctrl_c_leaves_a_folder_that_resume_finishes(run_file: str, tmp_path: Pa
     assert without_time(json.loads(resumed.stdout)) == without_time(json.loads(whole.stdout))
 
 
+def test_resume_takes_the_flags_that_the_run_was_started_with(
+    run_file: str, tmp_path: Path
+) -> None:
+    flags = ["--from", run_file, "--seed", "3", "--method.lengths", "3", "3", "--json"]
+    whole = ovor("run", *flags, "--out", "whole", cwd=tmp_path)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part/run.json").write_bytes((tmp_path / "whole/run.json").read_bytes())
+    resumed = ovor("run", *flags, "--out", "part", "--resume", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert without_time(json.loads(resumed.stdout)) == without_time(json.loads(whole.stdout))
+
+
 def test_resume_refuses_other_settings(run_file: str, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here/run.json").write_bytes(Path(run_file).read_bytes())
-    done = ovor("run", "--resume", "--out", "here", "--seed", "3", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "other settings" in done.stderr
+    for flags in (["--seed", "3"], ["--method.lengths", "3", "3"], ["--method", "l2p"]):
+        done = ovor("run", "--resume", "--out", "here", *flags, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "other settings" in done.stderr
 
 
 WRONG_USAGE = [
@@ -136,6 +151,11 @@ WRONG_USAGE = [
     (["run", "--method", "oneprompt", "--method.pool", "3"], "--method.pool"),
     (["run", "--method", "l2p", "--vor-preset", "released"], "+vor"),
     (["run", "nonsense"], "nonsense"),
+    (["run", "--seed", "1", "quickdraw-dev"], "Put the preset first"),
+    (["run", "--vor_preset", "released"], "--vor-preset"),
+    (["run", "--method"], "--method"),
+    (["run", "--transform.scale", "0.9", "0.2"], "transform.scale must grow"),
+    (["grid", "--jobs", "0"], "jobs"),
 ]
 FAILURES = [
     (["run", "--method", "lpp"], "no method 'lpp'"),
@@ -148,6 +168,10 @@ FAILURES = [
     (["run", "--precision", "bf16", "--device", "cpu"], "bf16 needs a GPU"),
     (["run", "--from", "missing.json"], "missing.json"),
     (["run", "--resume"], "no unfinished run"),
+    (["run", "--from", "."], "."),
+    (["run", "--method", "ovor+vor"], "leave out the +vor"),
+    (["run", "--vor-preset", "none"], "no VOR preset 'none'"),
+    (["run", "--transform.size", "16"], "multiple of the backbone's patches"),
     (["run", "--method", "l2p", "--method.top-k", "40"], "top_k"),
 ]
 

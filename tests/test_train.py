@@ -1,5 +1,6 @@
 """The loop: schedule, phases, evaluation, and a resumed run that equals an unbroken one."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
-from ovor.checkpoint import load_tensors
 from ovor.config import OvorError, Run
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute, prepare
-from ovor.train import features_and_outliers, learn_task, lr_factors, train
+from ovor.learners import METHODS
+from ovor.train import batches, features_and_outliers, head_epoch, learn_task, lr_factors, train
 
 
 # Values of methods.md, E: the first step is taken twice, and the end is not the nominal one.
@@ -56,9 +58,11 @@ def test_head_phase_leaves_the_prompt_and_changes_the_head(tiny_run: Run, tmp_pa
     session, learner = prepare(tiny_run, tmp_path / "c")
     learner.begin_task(3, (0, 0))
     optimizer = torch.optim.Adam(learner.learnable(), lr=1e-2)
-    states = []
+    states, rates = [], []
     for _ in learn_task(session, learner, optimizer, 0, 0):
+        rates.append(optimizer.param_groups[0]["lr"])
         states.append({k: v.clone() for k, v in learner.learned_state().items()})
+    assert rates == pytest.approx([1e-2 * factor for factor in lr_factors("paper", 4)])
     plain, head = states[1], states[3]  # after the last full epoch, and after the head phase
     prompts = [name for name in plain if name.startswith("prompt.")]
     assert prompts
@@ -77,31 +81,75 @@ def test_refresh_per_epoch_or_per_task(
     assert sum(seen) == passes * 60  # all training images, once a pass
 
 
+def head_after(run: Run, folder: Path, **changes: Any) -> torch.Tensor:
+    """The first task's head with some of VOR's settings changed."""
+    assert run.vor is not None
+    vor = replace(run.vor, tau_outlier=1.0, weight=1.0, **changes)
+    session, learner = prepare(replace(run, vor=vor), folder / "c")
+    learner.begin_task(3, (0, 0))
+    for _ in learn_task(session, learner, torch.optim.Adam(learner.learnable(), 1e-2), 0, 0):
+        pass
+    return learner.learned_state()["head.tasks.0.weight"]
+
+
+def test_each_control_gives_another_head(tiny_run: Run, tmp_path: Path) -> None:
+    terms = ("none", "current", "outlier", "both")
+    heads = [head_after(tiny_run, tmp_path, terms=term) for term in terms]
+    for i, one in enumerate(heads):
+        assert not any(torch.equal(one, other) for other in heads[i + 1 :])
+
+
 @pytest.mark.parametrize("terms", ["none", "current", "outlier", "both"])
-def test_controls_differ(terms: Any, tiny_run: Run, tmp_path: Path) -> None:
-    """Each control gives another head; without terms the noise has no say."""
+def test_the_noise_matters_where_outliers_do(terms: str, tiny_run: Run, tmp_path: Path) -> None:
     assert tiny_run.vor is not None
-    heads = []
-    for sigma in (1.0, 2.0):
-        npos = replace(tiny_run.vor.npos, sigma=sigma)
-        vor = replace(tiny_run.vor, terms=terms, npos=npos, tau_outlier=1.0)
-        session, learner = prepare(replace(tiny_run, vor=vor), tmp_path / "c")
-        learner.begin_task(3, (0, 0))
-        for _ in learn_task(session, learner, torch.optim.Adam(learner.learnable(), 1e-2), 0, 0):
-            pass
-        heads.append(learner.learned_state()["head.tasks.0.weight"])
+    louder = replace(tiny_run.vor.npos, sigma=2.0)
+    heads = [head_after(tiny_run, tmp_path, terms=terms, **npos) for npos in ({}, {"npos": louder})]
     assert torch.equal(*heads) == (terms in ("none", "current"))
 
 
-def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) -> None:
-    session, learner = prepare(tiny_run, tmp_path / "c")
-    learner.begin_task(3, (0, 0))
+def test_head_phase_is_cross_entropy_and_both_hinges_on_stored_features(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    """One step by hand: labels go with their features, outliers with their own term."""
     assert tiny_run.vor is not None
-    features, labels, outliers = features_and_outliers(session, learner, tiny_run.vor, 0, 0)
-    assert features.shape == (30, 64)
-    assert sorted(set(labels.tolist())) == [0, 1, 2]
-    assert outliers.shape == (8 * 3, 64)
+    vor = replace(tiny_run.vor, tau_outlier=1.0)
+    run = replace(tiny_run, vor=vor, batch_size=30)
+    session, learner = prepare(run, tmp_path / "c")
+    learner.begin_task(3, (0, 0))
+    stored = features_and_outliers(session, learner, vor, 0, 0)
+    features, labels, outliers = stored
+    part = learner.get_submodule("head.tasks.0")
+    own, outside = part(features), part(outliers)
+    expected = F.cross_entropy(own, labels) + vor.weight * (
+        F.huber_loss((-own.logsumexp(1) + 5).relu(), torch.zeros(30))
+        + F.huber_loss((1 + outside.logsumexp(1)).relu(), torch.zeros(24))
+    )
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.0)
+    loss = head_epoch(session, learner, optimizer, vor, stored, 0, 0)
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) -> None:
+    """DualPrompt chooses its expert by key at inference, also in the pass that feeds VOR."""
+    session, learner = prepare(replace(tiny_run, method="dualprompt"), tmp_path / "c")
+    for task in (0, 1):
+        learner.begin_task(len(session.tasks[task].classes), (0, task))
+    keys = [learner.get_parameter(f"prompt.keys.{n}") for n in (0, 1)]
+    with torch.no_grad():  # every query is nearer to the first task's key
+        keys[1].copy_(-keys[0])
+        query = learner.get_submodule("backbone")(torch.rand(8, 3, 14, 14)).mean(0)
+        keys[0].copy_(query.expand_as(keys[0]))
+        keys[1].copy_(-query.expand_as(keys[1]))
+    assert tiny_run.vor is not None
+    features, labels, outliers = features_and_outliers(session, learner, tiny_run.vor, 1, 0)
+    assert features.shape == (20, 64)
+    assert sorted(set(labels.tolist())) == [0, 1]
+    assert outliers.shape == (8 * 2, 64)
     assert not features.requires_grad
+    images, _ = next(iter(batches(session, 1, 0)))
+    with torch.no_grad():
+        torch.testing.assert_close(features[:8], learner.eval().features(images))
+        assert not torch.allclose(features[:8], learner.train().features(images))
 
 
 def test_each_test_image_is_seen_once_per_evaluation(tiny_run: Run, results: Path) -> None:
@@ -122,43 +170,69 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.parametrize("method", ["oneprompt", "l2p", "dualprompt", "coda-p"])
+@pytest.mark.parametrize("refresh", ["epoch", "task"])
+@pytest.mark.parametrize("method", METHODS)
 def test_resumed_equals_unbroken_wherever_it_was_stopped(
-    method: str, tiny_run: Run, tmp_path: Path
+    method: str, refresh: Any, tiny_run: Run, tmp_path: Path
 ) -> None:
-    run = replace(tiny_run, method=method)
+    assert tiny_run.vor is not None
+    run = replace(tiny_run, method=method, vor=replace(tiny_run.vor, refresh=refresh))
     unbroken = Folder(tmp_path / "unbroken")
     events: list[dict[str, Any]] = []
     expected = execute(run, unbroken, events.append)
-    reference, _ = load_tensors(unbroken.weights)
+    reference = unbroken.weights.read_bytes()
     # In the middle of an epoch, of the feature pass, of the head phase, of a test, between tasks.
-    stops = np.linspace(2, len(events) - 2, 9).astype(int)
-    for stop in stops.tolist():
+    stops = [*np.linspace(2, len(events) - 2, 5).astype(int).tolist(), last_head_epoch(events)]
+    for stop in stops:
         folder = Folder(tmp_path / f"stopped{stop}")
-        count = 0
+        before = iter(events[:stop])
 
-        def interrupt(event: dict[str, Any], stop: int = stop) -> None:
-            nonlocal count
-            count += 1
-            if count == stop:
+        def interrupt(event: dict[str, Any], before: Iterator[Any] = before) -> None:
+            if next(before, None) is None:
                 raise StopError
 
         with pytest.raises(StopError):
             execute(run, folder, interrupt)
         assert not folder.finished
-        result = execute(run, folder)
+        seen: list[dict[str, Any]] = []
+        result = execute(run, folder, seen.append)
+        finished = [e for e in events[:stop] if e["event"] == "epoch"]
+        redone = [e for e in seen if e["event"] == "epoch"]
+        assert len(finished) + len(redone) == 3 * run.epochs  # nothing twice, nothing left out
         for key in ("accuracy", "accuracy_task_id_given", "metrics"):
             assert result[key] == expected[key]
-        weights, _ = load_tensors(folder.weights)
-        assert weights.keys() == reference.keys()
-        assert all(torch.equal(weights[name], reference[name]) for name in weights)
+        assert folder.weights.read_bytes() == reference
+
+
+def last_head_epoch(events: list[dict[str, Any]]) -> int:
+    """In the second and last head epoch of the first task."""
+    return next(i for i, e in enumerate(events) if (e["event"], e.get("epoch")) == ("head", 3)) + 1
+
+
+def test_other_weights_do_not_continue_a_run(tiny_run: Run, tmp_path: Path) -> None:
+    run = replace(tiny_run, backbone=str(tmp_path / "copy.safetensors"))
+    content = Path(tiny_run.backbone).read_bytes()
+    (tmp_path / "copy.safetensors").write_bytes(content)
+    folder = Folder(tmp_path / "run")
+
+    def interrupt(event: dict[str, Any]) -> None:
+        if event["event"] == "task":
+            raise StopError
+
+    with pytest.raises(StopError):
+        execute(run, folder, interrupt)
+    (tmp_path / "copy.safetensors").write_bytes(content[:-1] + b"\x3f")
+    with pytest.raises(OvorError, match="other weights"):
+        execute(run, folder)
 
 
 def test_few_images_are_enough(tiny_run: Run, tmp_path: Path) -> None:
     """Fewer images than K, than alpha * C, and a class with one image."""
     session, learner = prepare(tiny_run, tmp_path / "c")
     part = session.tasks[0].train
-    few = replace(part, indices=part.indices[-2:], labels=part.labels[-2:])
+    chosen = [0, 1, -1]  # two images of one class and one of another
+    few = replace(part, indices=part.indices[chosen], labels=part.labels[chosen])
+    assert len(set(few.labels.tolist())) == 2
     tasks = (replace(session.tasks[0], train=few),)
     position = train(replace(session, tasks=tasks), learner)
     assert all(torch.isfinite(t).all() for t in learner.learned_state().values())

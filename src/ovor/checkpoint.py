@@ -25,18 +25,33 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    digest = hashlib.sha256(save(on_cpu)).hexdigest()
-    write_atomically(path, save(on_cpu, {"ovor": json.dumps(meta), "sha256": digest}))
+    # One metadata key: safetensors writes several in any order, and equal content must be equal
+    # bytes.
+    header = json.dumps({"meta": meta, "sha256": digest(on_cpu, meta)})
+    write_atomically(path, save(on_cpu, {"ovor": header}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
+            header = json.loads((file.metadata() or {})["ovor"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        meta = json.loads(header["ovor"])
+        meta, expected = header["meta"], header["sha256"]
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise OvorError(f"{path} cannot be read as an ovor file ({error}).") from error
-    if hashlib.sha256(save(tensors)).hexdigest() != header.get("sha256"):
-        raise OvorError(f"{path} is damaged: its content does not match its own digest.")
+        raise OvorError(
+            f"{path} is truncated or not a file of ovor's: put a whole copy in its place, or "
+            "delete it to start from the beginning."
+        ) from error
+    if digest(tensors, meta) != expected:
+        raise OvorError(
+            f"{path} is damaged, its content does not match its digest: put a whole copy in its "
+            "place, or delete it to start from the beginning."
+        )
     return tensors, meta
+
+
+def digest(tensors: dict[str, Tensor], meta: dict[str, Any]) -> str:
+    """SHA-256 of all that the file says."""
+    content = hashlib.sha256(save(tensors))
+    content.update(json.dumps(meta, sort_keys=True).encode())
+    return content.hexdigest()

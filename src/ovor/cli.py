@@ -18,14 +18,13 @@ import tyro
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from ovor.config import OvorError, Run, explain
-from ovor.presets import ALIASES, SETTINGS, settings
+from ovor.config import Count, OvorError, Run, explain
+from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
 
 Options = TypeVar("Options")
-VorPreset = Literal["paper", "released", "ce-only", "current-only", "outlier-only"]
 
 
 @checked(frozen=True)
@@ -41,8 +40,9 @@ class RunArguments(Generic[Options]):
     options: Annotated[Options, tyro.conf.arg(name="method")] = field(
         default_factory=NoOptions  # type: ignore[assignment]
     )
-    vor_preset: VorPreset = "paper"
-    """how outliers are made, or which part of VOR is left out; needs a method with +vor"""
+    vor_preset: str = "paper"
+    """paper; released: outliers as the authors' code makes them; ce-only, current-only and
+    outlier-only leave a part of VOR out. Needs a method with +vor"""
     from_: Annotated[
         Path | None, tyro.conf.arg(name="from", metavar="FILE", help_behavior_hint="")
     ] = None
@@ -59,7 +59,7 @@ class RunArguments(Generic[Options]):
 
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
-    arguments, given = parse_run(argv)
+    arguments = parse_run(argv)
     from ovor.experiments.folder import read_run
     from ovor.experiments.progress import RunProgress, result_table
     from ovor.experiments.single import execute
@@ -68,18 +68,17 @@ def run_command(argv: list[str]) -> None:
     run = arguments.run
     if arguments.resume:
         run = read_run(folder.run_file)
-        if given and run != arguments.run:
+        if says_what_to_run(argv) and run != arguments.run:
             raise OvorError(
                 f"{folder.path} was started with other settings: leave out every flag but --resume "
                 "and --out, or start anew without --resume."
             )
-    vor = run.vor
-    head = vor.epochs if vor else 0
-    refreshes = (head if vor.refresh == "epoch" else 1) if vor else 0
     try:
-        with RunProgress(run.epochs, head, refreshes) as progress:
+        with RunProgress(run) as progress:
             result = execute(run, folder, progress)
     except KeyboardInterrupt:
+        if not folder.run_file.exists():
+            raise
         sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
     if arguments.json:
         print(json.dumps(result))
@@ -91,31 +90,22 @@ def run_command(argv: list[str]) -> None:
     console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
 
 
-def parse_run(argv: list[str]) -> tuple[RunArguments[Any], bool]:
+def parse_run(argv: list[str]) -> RunArguments[Any]:
     """The arguments, with the defaults of the data set and method that they name.
 
-    Also: whether any of them says what to run, rather than where and how to show it.
+    Those must be known first: a method's own options are flags only if it is the one chosen.
     """
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for flag in ("--method", "--data", "--vor-preset", "--from"):
-        early.add_argument(flag)
-    named, _ = early.parse_known_args(argv)
-    preset = argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
-    source = vars(named)["from"]
-    if source:
+    named, preset = name_first(argv)
+    if named["from"]:
         from ovor.experiments.folder import read_run
 
-        if named.method or named.data or named.vor_preset:
-            raise SystemExit(wrong_usage("--from already names the method and the data."))
-        base = read_run(Path(source))
-        name = base.method
+        base = read_run(Path(named["from"]))
+        method = base.method
     else:
-        name = named.method or "ovor"
-        if named.vor_preset and not ALIASES.get(name, name).endswith("+vor"):
-            raise SystemExit(wrong_usage(f"--vor-preset needs a method with +vor, not {name}."))
-        base = settings(named.data or preset, name, named.vor_preset or "paper")
+        method = named["method"] or "ovor"
+        base = settings(named["data"] or preset, method, named["vor_preset"] or "paper")
     options: Any = NoOptions()
-    if named.method or not {"-h", "--help"} & set(argv):
+    if named["method"] or not {"-h", "--help"} & set(argv):
         from ovor.learners import parse_options
 
         options = parse_options(base.method, base.options)
@@ -123,15 +113,48 @@ def parse_run(argv: list[str]) -> tuple[RunArguments[Any], bool]:
     parsed: RunArguments[Any] = tyro.cli(
         arguments_type,
         args=argv,
-        default=RunArguments(run=replace(base, method=name), options=options),
+        default=RunArguments(run=replace(base, method=method), options=options),
         config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
         prog="ovor run",
         description="One experiment: a frozen ViT learns tasks of new classes, one after another. "
         "Options of a method's own: ovor run --method NAME --help.",
     )
-    run = replace(parsed.run, method=base.method, options=dataclasses.asdict(parsed.options))
-    given = run != replace(settings("quickdraw", "ovor"), options=run.options)
-    return replace(parsed, run=run), given
+    check_names(parsed, named, preset, base)
+    # Through JSON and back, as run.json will have them: lists, not tuples.
+    own = json.loads(json.dumps(dataclasses.asdict(parsed.options)))
+    return replace(parsed, run=replace(parsed.run, method=base.method, options=own))
+
+
+def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
+    """The flags that decide which other flags there are, and the preset."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for flag in ("--method", "--data", "--vor-preset", "--from"):
+        early.add_argument(flag)
+    try:
+        named = vars(early.parse_known_args(argv)[0])
+    except argparse.ArgumentError:  # a value is missing: tyro says so better
+        named = dict.fromkeys(("method", "data", "vor_preset", "from"))
+    return named, argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
+
+
+def check_names(
+    parsed: RunArguments[Any], named: dict[str, str | None], preset: str, base: Run
+) -> None:
+    """What was read first must be what was meant."""
+    if parsed.preset != preset:
+        sys.exit(wrong_usage(f"Put the preset first: ovor run {parsed.preset} ..."))
+    if parsed.vor_preset != (named["vor_preset"] or "paper") or parsed.run.data != base.data:
+        sys.exit(wrong_usage("Write --vor-preset and --data with dashes, once each."))
+    if named["from"] and (named["method"] or named["data"] or named["vor_preset"]):
+        sys.exit(wrong_usage("--from already names the method and the data."))
+    if named["vor_preset"] and base.vor is None:
+        sys.exit(wrong_usage(f"--vor-preset needs a method with +vor, not {base.method}."))
+
+
+def says_what_to_run(argv: list[str]) -> bool:
+    """Whether any argument does more than say where a run is and how to show it."""
+    flags = {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
+    return bool(flags - {"--resume", "--out", "--json", "--debug"}) or argv[0] in SETTINGS
 
 
 def choose_folder(arguments: RunArguments[Any]) -> "Folder":
@@ -151,7 +174,7 @@ def choose_folder(arguments: RunArguments[Any]) -> "Folder":
     return folder
 
 
-@dataclass(frozen=True)
+@checked(frozen=True)
 class GridArguments:
     preset: tyro.conf.Positional[Literal["core"]] = "core"
     """which table: core has every prompt method with and without VOR, and OVOR's controls"""
@@ -159,7 +182,7 @@ class GridArguments:
     """quickdraw, quickdraw-dev, or folder:PATH"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """each seed is a class order, initial weights, augmentation and noise"""
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    jobs: Count = field(default_factory=lambda: os.cpu_count() or 1)
     """runs at a time, each in a process with one thread"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder of the result folders (default: runs/grid-PRESET-DATA)"""
@@ -188,7 +211,7 @@ def grid_command(argv: list[str]) -> None:
 
     kind = arguments.data.replace("/", "_")
     out = arguments.out or Path("runs") / f"grid-{arguments.preset}-{kind}"
-    rows, seeds = grid.GRIDS[arguments.preset](arguments.data), list(arguments.seeds)
+    rows, seeds = grid.GRIDS[arguments.preset](arguments.data), list(dict.fromkeys(arguments.seeds))
     try:
         with GridProgress(len(rows) * len(seeds)) as progress:
             for row, seed, result in grid.run_grid(rows, seeds, out, arguments.jobs):
@@ -252,5 +275,13 @@ def main() -> None:
         sys.exit(1)
     except ValidationError as error:
         sys.exit(wrong_usage(f"ovor: {explain(error)}."))
-    except BrokenPipeError:
+    except BrokenPipeError:  # `ovor run | head`: nobody reads on
+        sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        if "--debug" in argv:
+            raise
+        print(f"ovor: {error.filename or ''}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(stopped("Stopped before anything was done."))

@@ -99,6 +99,12 @@ class Transform:
     std: Positive = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
 
+    def __post_init__(self) -> None:
+        if not self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError(f"transform.scale must grow and end at 1 at most, not {self.scale}")
+        if self.ratio[0] > self.ratio[1]:
+            raise ValueError(f"transform.ratio must grow, not {self.ratio}")
+
 
 @dataclass(frozen=True, config=STRICT)
 class Run:

@@ -29,17 +29,25 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
 }
 
 
-def released(vor: Vor) -> Vor:
-    """Outliers as the authors' released code makes them: noise alone (methods.md, F)."""
-    npos = replace(vor.npos, add_boundary=False, space="mixed", self_neighbor=True, shuffle=False)
-    return replace(vor, npos=npos)
+# How outliers are made, or which part of VOR is left out.
+VOR_PRESETS = {
+    "paper": "Algorithm 2 and both terms",
+    "released": "outliers as released (noise alone)",
+    "ce-only": "head phase, cross-entropy only",
+    "current-only": "current term only",
+    "outlier-only": "outlier term only",
+}
 
 
 def vor_preset(name: str, vor: Vor) -> Vor:
-    """The paper's VOR, the released code's, or a control that leaves a part out."""
+    # The released code computes the boundary and does not use it (methods.md, F). It also drops the
+    # few outliers that do not fill the last batch, which here are shared out among the batches.
+    released = replace(
+        vor.npos, add_boundary=False, space="mixed", self_neighbor=True, shuffle=False
+    )
     choices = {
         "paper": vor,
-        "released": released(vor),
+        "released": replace(vor, npos=released),
         "ce-only": replace(vor, terms="none"),
         "current-only": replace(vor, terms="current"),
         "outlier-only": replace(vor, terms="outlier"),
@@ -57,9 +65,14 @@ def settings(data: str, method: str, vor: str = "paper") -> Run:
     base, regularization = SETTINGS[kind]
     name = ALIASES.get(method, method)
     plain = name.removesuffix("+vor")
+    if plain in ALIASES:
+        raise OvorError(f"{plain} has VOR already: leave out the +vor of {method}.")
+    # CODA-P shares 100 components among the tasks.
+    options = {"per_task": max(1, 100 // base.tasks)} if plain == "coda-p" else {}
     return replace(
         base,
         data=data,
         method=plain,
+        options=options,
         vor=vor_preset(vor, regularization) if name != plain else None,
     )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from ovor.backbones import Backbone
 from ovor.checkpoint import load_tensors, save_tensors
-from ovor.config import Run, Vor
+from ovor.config import OvorError, Run, Vor
 from ovor.data.datasets import Dataset
 from ovor.data.loader import test_batches, train_batches
 from ovor.data.tasks import Task
@@ -27,6 +28,7 @@ from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
 from ovor.seeds import HEAD_ORDER, NOISE, generator
 
+SCHEMA = 1  # of the checkpoint
 Listener = Callable[[dict[str, Any]], None]
 Rows = tuple[tuple[float, ...], ...]
 
@@ -77,8 +79,10 @@ def train(session: Session, learner: Learner) -> Position:
             load_optimizer(optimizer, optimizer_state)
             optimizer_state = {}
         start = time.monotonic()
-        for epoch in learn_task(session, learner, optimizer, number, position.epoch):
+        for epoch, loss in learn_task(session, learner, optimizer, number, position.epoch):
             seconds = position.seconds + time.monotonic() - start
+            event = {"event": "epoch", "task": number, "epoch": epoch, "loss": loss}
+            session.listen({**event, "seconds": round(seconds, 3)})
             save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
         accuracy, task_id_given = evaluate(session, learner, number)
         position = Position(
@@ -87,15 +91,16 @@ def train(session: Session, learner: Learner) -> Position:
             accuracy_task_id_given=(*position.accuracy_task_id_given, task_id_given),
             seconds=position.seconds + time.monotonic() - start,
         )
-        save(session, learner, position, None)
         session.listen(
             {
                 "event": "task",
                 "task": number,
                 "accuracy": accuracy,
                 "accuracy_task_id_given": task_id_given,
+                "seconds": round(position.seconds, 3),
             }
         )
+        save(session, learner, position, None)
     return position
 
 
@@ -105,8 +110,8 @@ def learn_task(
     optimizer: torch.optim.Optimizer,
     task: int,
     first_epoch: int,
-) -> Iterator[int]:
-    """Algorithm 1 for one task; yields after every epoch."""
+) -> Iterator[tuple[int, float]]:
+    """Algorithm 1 for one task; yields every epoch with its mean loss."""
     run, vor = session.run, session.run.vor
     head_phase = run.epochs - (vor.epochs if vor else 0)
     stored: tuple[Tensor, Tensor, Tensor] | None = None
@@ -116,24 +121,27 @@ def learn_task(
         for group in optimizer.param_groups:
             group["lr"] = run.lr * factor
         if vor is None or epoch < head_phase:  # line 2: prompt and head, cross-entropy
-            train_epoch(session, learner, optimizer, task, epoch)
+            loss = train_epoch(session, learner, optimizer, task, epoch)
         else:
             if stored is None or vor.refresh == "epoch":  # line 3: features and their outliers
                 fresh = epoch if vor.refresh == "epoch" else head_phase
                 stored = features_and_outliers(session, learner, vor, task, fresh)
-            head_epoch(session, learner, optimizer, vor, stored, task, epoch)  # line 4: the head
-        yield epoch
+            # line 4: the head alone
+            loss = head_epoch(session, learner, optimizer, vor, stored, task, epoch)
+        yield epoch, loss
 
 
 def train_epoch(
     session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int, epoch: int
-) -> None:
+) -> float:
     learner.train()
     start = session.tasks[task].start
+    losses = []
     for images, labels in batches(session, task, epoch):
         loss = learner.loss(images, labels - start)
         step(session, optimizer, loss)
-        tell(session, "train", task, epoch, len(images), loss)
+        losses.append(tell(session, "train", task, epoch, len(images), loss))
+    return fmean(losses)
 
 
 @torch.no_grad()
@@ -147,7 +155,9 @@ def features_and_outliers(
     for images, labels in batches(session, task, epoch):
         seen.append(learner.features(images))
         targets.append(labels - current.start)
-        tell(session, "features", task, epoch, len(images), None)
+        session.listen(
+            {"event": "features", "task": task, "epoch": epoch, "images": len(images), "loss": None}
+        )
     features, target = torch.cat(seen), torch.cat(targets)
     noise = generator(session.run.seed, task, epoch, NOISE)
     return features, target, synthesize(features, target, len(current.classes), vor.npos, noise)
@@ -161,19 +171,21 @@ def head_epoch(
     stored: tuple[Tensor, Tensor, Tensor],
     task: int,
     epoch: int,
-) -> None:
+) -> float:
     """Tighten the current head on stored features; the prompt gets no gradient and stays."""
     features, labels, outliers = stored
     order = torch.randperm(
         len(features), generator=generator(session.run.seed, task, epoch, HEAD_ORDER)
     ).to(features.device)
     parts = torch.split(order, session.run.batch_size)
+    losses = []
     for index, outside in zip(parts, outliers.tensor_split(len(parts)), strict=True):
         logits = learner.current_logits(features[index])
         loss = F.cross_entropy(logits, labels[index])
         loss = loss + outlier_loss(logits, learner.current_logits(outside), vor)
         step(session, optimizer, loss)
-        tell(session, "head", task, epoch, len(index), loss)
+        losses.append(tell(session, "head", task, epoch, len(index), loss))
+    return fmean(losses)
 
 
 @torch.no_grad()
@@ -198,7 +210,9 @@ def evaluate(
             inside = logits[:, task.start : task.start + len(task.classes)]
             right += int((logits.argmax(1) == labels).sum())
             right_given += int((inside.argmax(1) + task.start == labels).sum())
-            tell(session, "test", last, number, len(images), None)
+            session.listen(
+                {"event": "test", "task": last, "on": number, "images": len(images), "loss": None}
+            )
         incremental.append(100 * right / len(task.test))
         given.append(100 * right_given / len(task.test))
     return tuple(incremental), tuple(given)
@@ -237,11 +251,10 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
         yield session.fabric.to_device(batch)
 
 
-def tell(
-    session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor | None
-) -> None:
-    value = None if loss is None else loss.item()
+def tell(session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor) -> float:
+    value = loss.item()
     session.listen({"event": event, "task": task, "epoch": epoch, "images": images, "loss": value})
+    return value
 
 
 # --- saving and coming back ------------------------------------------------------------------
@@ -257,7 +270,8 @@ def save(
     if optimizer is not None:
         for i, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
-    save_tensors(session.checkpoint, tensors, {"schema": 1, **vars(position)})
+    meta = {"schema": SCHEMA, "backbone": session.backbone.sha256, "position": vars(position)}
+    save_tensors(session.checkpoint, tensors, meta)
 
 
 def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:
@@ -265,10 +279,20 @@ def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Ten
     if not session.checkpoint.exists():
         return Position(), {}
     tensors, meta = load_tensors(session.checkpoint)
-    meta.pop("schema")
+    if meta.get("schema") != SCHEMA:
+        raise OvorError(
+            f"{session.checkpoint} is of another version of ovor: finish it with that version, or "
+            "delete it to start from the beginning."
+        )
+    if meta["backbone"] != session.backbone.sha256:
+        raise OvorError(
+            f"{session.checkpoint} was made with other weights than those of "
+            f"{session.run.backbone} now: bring those back, or delete it to start again."
+        )
+    saved = meta["position"]
     for key in ("accuracy", "accuracy_task_id_given"):
-        meta[key] = tuple(tuple(row) for row in meta[key])
-    position = Position(**meta)
+        saved[key] = tuple(tuple(row) for row in saved[key])
+    position = Position(**saved)
     begun = position.task + (position.epoch > 0)
     for number, task in enumerate(session.tasks[:begun]):
         learner.begin_task(len(task.classes), (session.run.seed, number))

@@ -18,16 +18,10 @@ import numpy as np
 from rich.table import Table
 
 from ovor.config import OvorError, Run
-from ovor.experiments.folder import Folder
-from ovor.presets import settings
+from ovor.experiments.folder import Folder, read_run
+from ovor.presets import VOR_PRESETS, settings
 
 CORE_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
-CONTROLS = {
-    "released": "outliers as released (noise alone)",
-    "ce-only": "head phase, cross-entropy only",
-    "current-only": "current term only",
-    "outlier-only": "outlier term only",
-}
 
 
 @dataclass(frozen=True)
@@ -44,8 +38,9 @@ def core(data: str) -> list[Row]:
     for method in CORE_METHODS:
         for name in (method, f"{method}+vor"):
             rows.append(Row(name, settings(data, name)))
-    for preset, label in CONTROLS.items():
-        rows.append(Row(f"oneprompt+vor: {label}", settings(data, "ovor", preset)))
+    for preset, label in VOR_PRESETS.items():
+        if preset != "paper":
+            rows.append(Row(f"oneprompt+vor: {label}", settings(data, "ovor", preset)))
     return rows
 
 
@@ -57,6 +52,10 @@ def folder_of(out: Path, row: Row, seed: int) -> Folder:
     return Folder(out / f"{name}-seed{seed}")
 
 
+def run_of(row: Row, seed: int) -> Run:
+    return replace(row.run, seed=seed, threads=1)
+
+
 def run_grid(
     rows: list[Row], seeds: list[int], out: Path, jobs: int
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
@@ -65,11 +64,15 @@ def run_grid(
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
         for seed in seeds:
             for row in rows:
-                folder = folder_of(out, row, seed)
+                folder, run = folder_of(out, row, seed), run_of(row, seed)
+                if folder.run_file.exists() and read_run(folder.run_file) != run:
+                    raise OvorError(
+                        f"{folder.path} was started with other settings: remove it, or choose "
+                        "another --out."
+                    )
                 if folder.finished:
                     yield row, seed, folder.result()
                 else:
-                    run = replace(row.run, seed=seed, threads=1)
                     waiting[pool.submit(execute_one, run, folder.path)] = (row, seed)
         try:
             while waiting:
@@ -115,9 +118,12 @@ def collect(rows: list[Row], seeds: list[int], out: Path) -> list[dict[str, Any]
                 "F_T": [round(result["metrics"]["F_T"], 3) for result in results],
                 "seconds": [result["seconds"] for result in results],
                 "learnable_parameters": results[0]["learnable_parameters"] if results else None,
-                "backbone": results[0]["backbone"]["sha256"] if results else None,
+                "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
             }
         )
+    backbones = {entry["backbone"] for entry in table if entry["backbone"]}
+    if len(backbones) > 1:
+        raise OvorError(f"The runs in {out} used different backbones: remove the older ones.")
     return table
 
 

@@ -9,6 +9,8 @@ from rich.progress import Task as Row
 from rich.table import Table
 from rich.text import Text
 
+from ovor.config import Run
+
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK = {"train": 2, "features": 1, "head": 0, "test": 1}
 DOING = {"train": "learning", "features": "outliers", "head": "tightening", "test": "testing"}
@@ -23,10 +25,13 @@ class Speed(ProgressColumn):
 class RunProgress:
     """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
 
-    def __init__(self, epochs: int, vor_epochs: int, refreshes: int) -> None:
+    def __init__(self, run: Run) -> None:
         self.console = Console(stderr=True)
-        self.per_image = WORK["train"] * (epochs - vor_epochs) + WORK["features"] * refreshes
-        self.epochs = epochs
+        self.epochs = run.epochs
+        self.per_image = WORK["train"] * run.epochs
+        if run.vor:
+            passes = run.vor.epochs if run.vor.refresh == "epoch" else 1
+            self.per_image += WORK["features"] * passes - WORK["train"] * run.vor.epochs
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -60,6 +65,8 @@ class RunProgress:
                 self.begin(event)
             case "task":
                 self.task_done(event)
+            case "epoch":
+                pass
             case kind:
                 self.images += event["images"]
                 what = DOING[kind]

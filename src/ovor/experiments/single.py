@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from ovor.backbones import load_backbone
+from ovor.backbones import Architecture, load_backbone
 from ovor.checkpoint import save_tensors
 from ovor.config import OvorError, Run
 from ovor.data.datasets import load_dataset
@@ -35,8 +35,7 @@ def execute(run: Run, folder: Folder, listen: Listener = silent) -> dict[str, An
     """Do the run, or what is left of it, and return what result.json holds."""
     if folder.run_file.exists() and read_run(folder.run_file) != run:
         raise OvorError(
-            f"{folder.path} was started with other settings: choose another --out, or continue it "
-            "with --resume and no other flags."
+            f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
     if folder.finished:
         return folder.result()
@@ -75,6 +74,7 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
     backbone = load_backbone(run.backbone, run.num_heads or None)
     fabric = make_fabric(run)
     size = run.transform.size or backbone.vit.arch.image_size
+    check_input(backbone.vit.arch, size)
     session = Session(
         run=replace(run, transform=replace(run.transform, size=size)),
         dataset=dataset,
@@ -88,6 +88,16 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
     return session, build_learner(run.method, run.options, backbone.vit, fabric.autocast)
 
 
+def check_input(arch: Architecture, size: int) -> None:
+    if size % arch.patch_size:
+        raise OvorError(
+            f"transform.size {size} is not a multiple of the backbone's patches of "
+            f"{arch.patch_size}: use {arch.image_size}, its own, or another multiple."
+        )
+    if arch.in_chans != 3:
+        raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
+
+
 def make_fabric(run: Run) -> Fabric:
     if run.device == "cuda" and not torch.cuda.is_available():
         raise OvorError("There is no CUDA device here: use --device cpu or auto.")
@@ -98,6 +108,7 @@ def make_fabric(run: Run) -> Fabric:
     if run.precision == "bf16" and fabric.device.type == "cpu":
         # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
         raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
+    torch.backends.cudnn.deterministic = True
     return fabric
 
 
@@ -116,6 +127,8 @@ def summary(session: Session, learner: Learner, position: Position) -> dict[str,
         "metrics": all_metrics(accuracy, [len(task.test) for task in tasks]),
         "seconds": round(position.seconds, 3),
         "learnable_parameters": sum(t.numel() for t in learner.learned_state().values()),
+        "device": session.fabric.device.type,
+        "precision": run.precision,
         "backbone": {
             "name": backbone.name,
             "source": backbone.source,

@@ -18,8 +18,8 @@ METHODS = tuple(PROMPTS)
 def options_type(method: str) -> type:
     """The dataclass of a method's own options."""
     if method not in PROMPTS:
-        names = ", ".join([*METHODS, "ovor", "ovor-deep"])
-        raise OvorError(f"There is no method {method!r}: choose from {names}, or add +vor to one.")
+        names = ", ".join(METHODS)
+        raise OvorError(f"There is no method {method!r}: choose from {names}, each also with +vor.")
     return PROMPTS[method].Options
 
 
