@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -74,7 +75,7 @@ def train(session: Session, learner: Learner) -> Position:
     for number in range(position.task, len(session.tasks)):
         if position.epoch == 0:
             learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
-        optimizer = torch.optim.Adam(learner.learnable(), lr=session.run.lr)
+        optimizer = learner.optimizer(session.run)
         if optimizer_state:
             load_optimizer(optimizer, optimizer_state)
             optimizer_state = {}
@@ -84,6 +85,7 @@ def train(session: Session, learner: Learner) -> Position:
             event = {"event": "epoch", "task": number, "epoch": epoch, "loss": loss}
             session.listen({**event, "seconds": round(seconds, 3)})
             save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
+        learner.end_task(partial(still_images, session, number), (session.run.seed, number))
         accuracy, task_id_given = evaluate(session, learner, number)
         position = Position(
             task=number + 1,
@@ -113,13 +115,14 @@ def learn_task(
 ) -> Iterator[tuple[int, float]]:
     """Algorithm 1 for one task; yields every epoch with its mean loss."""
     run, vor = session.run, session.run.vor
-    head_phase = run.epochs - (vor.epochs if vor else 0)
+    epochs = learner.epochs(run, task)
+    head_phase = epochs - (vor.epochs if vor else 0)
     stored: tuple[Tensor, Tensor, Tensor] | None = None
-    for epoch, factor in enumerate(lr_factors(run.schedule, run.epochs)):
+    for epoch, factor in enumerate(lr_factors(run.schedule, epochs)):
         if epoch < first_epoch:
             continue
         for group in optimizer.param_groups:
-            group["lr"] = run.lr * factor
+            group["lr"] = run.lr * factor * group.get("factor", 1.0)
         if vor is None or epoch < head_phase:  # line 2: prompt and head, cross-entropy
             loss = train_epoch(session, learner, optimizer, task, epoch)
         else:
@@ -219,10 +222,12 @@ def evaluate(
 
 
 def lr_factors(schedule: str, epochs: int) -> list[float]:
-    """Learning rate of each epoch over the initial one.
+    """Learning rate of each epoch over the initial one: cosine to zero, or a tenth after 80 %.
 
     "paper" is the released code's quarter cosine, whose first value is used twice (methods.md, E).
     """
+    if schedule == "step":
+        return [1.0 if epoch < 0.8 * epochs else 0.1 for epoch in range(epochs)]
     if schedule == "cosine":
         return [0.5 + 0.5 * math.cos(math.pi * epoch / epochs) for epoch in range(epochs)]
     last = max(1, epochs - 1)
@@ -249,6 +254,22 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
         workers=run.workers,
     ):
         yield session.fabric.to_device(batch)
+
+
+def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The training images of a task as they are tested, with labels counted within it."""
+    part, start = session.tasks[task].train, session.tasks[task].start
+    for images, labels in test_batches(
+        session.dataset.train,
+        part.indices,
+        part.labels,
+        session.run.transform,
+        batch_size=session.run.batch_size,
+        workers=session.run.workers,
+    ):
+        images, labels = session.fabric.to_device((images, labels))
+        session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
+        yield images, labels - start
 
 
 def tell(session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor) -> float:

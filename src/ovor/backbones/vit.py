@@ -98,7 +98,12 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, prefix: Prefix | None = None, queries: int | None = None
     ) -> Tensor:
-        x = x[:, :queries] + self.ls1(self.attn(self.norm1(x), prefix, queries))
+        return self.feed(self.attend(x, prefix, queries))
+
+    def attend(self, x: Tensor, prefix: Prefix | None, queries: int | None) -> Tensor:
+        return x[:, :queries] + self.ls1(self.attn(self.norm1(x), prefix, queries))  # type: ignore[no-any-return]
+
+    def feed(self, x: Tensor) -> Tensor:
         return x + self.ls2(self.mlp(self.norm2(x)))  # type: ignore[no-any-return]
 
 

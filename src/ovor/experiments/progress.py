@@ -12,8 +12,14 @@ from rich.text import Text
 from ovor.config import Run
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
-WORK = {"train": 2, "features": 1, "head": 0, "test": 1}
-DOING = {"train": "learning", "features": "outliers", "head": "tightening", "test": "testing"}
+WORK = {"train": 2, "features": 1, "head": 0, "means": 1, "test": 1}
+DOING = {
+    "train": "learning",
+    "features": "outliers",
+    "head": "tightening",
+    "means": "averaging",
+    "test": "testing",
+}
 
 
 class Speed(ProgressColumn):
@@ -70,7 +76,7 @@ class RunProgress:
             case kind:
                 self.images += event["images"]
                 what = DOING[kind]
-                if kind != "test":
+                if "epoch" in event:
                     what += f" epoch {event['epoch'] + 1}/{self.epochs}"
                 if event["loss"] is not None:
                     what += f" loss {event['loss']:.3f}"

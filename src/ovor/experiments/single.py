@@ -17,14 +17,14 @@ from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.experiments.folder import Folder, read_run
-from ovor.learners import build_learner
+from ovor.learners import build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
 from ovor.train import Listener, Position, Session, train
 
 SCHEMA = 1
 PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed"}
-STEPS = {"train", "features", "head", "test"}  # events too many to keep
+STEPS = {"train", "features", "head", "means", "test"}  # events too many to keep
 
 
 def silent(event: dict[str, Any]) -> None:
@@ -73,6 +73,8 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
     fabric = make_fabric(run)
+    if run.vor and not takes_vor(run.method):
+        raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
     size = run.transform.size or backbone.vit.arch.image_size
     check_input(backbone.vit.arch, size)
     session = Session(
@@ -126,7 +128,7 @@ def summary(session: Session, learner: Learner, position: Position) -> dict[str,
         "accuracy_task_id_given": nullable(accuracy_matrix(position.accuracy_task_id_given)),
         "metrics": all_metrics(accuracy, [len(task.test) for task in tasks]),
         "seconds": round(position.seconds, 3),
-        "learnable_parameters": sum(t.numel() for t in learner.learned_state().values()),
+        "learnable_parameters": learner.learned_parameters(),
         "device": session.fabric.device.type,
         "precision": run.precision,
         "backbone": {

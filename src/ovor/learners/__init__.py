@@ -1,26 +1,49 @@
 """Learners by method name."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import OvorError, explain
-from ovor.learners.base import Learner
+from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
+from ovor.learners.base import Autocast, Learner
+from ovor.learners.finetune import L2, Finetune
 from ovor.learners.prompt import PromptLearner
+from ovor.learners.ranpac import RanPac
+from ovor.learners.simplecil import SimpleCil
+from ovor.learners.slca import Slca
 from ovor.prompts import PROMPTS
 
-METHODS = tuple(PROMPTS)
+LEARNERS: dict[str, type[Learner]] = {
+    "simplecil": SimpleCil,
+    "adam-finetune": AperFinetune,
+    "adam-vpt-shallow": AperShallow,
+    "adam-vpt-deep": AperDeep,
+    "adam-adapter": AperAdapter,
+    "adam-ssf": AperSsf,
+    "ranpac": RanPac,
+    "slca": Slca,
+    "l2": L2,
+    "finetune": Finetune,
+}
+METHODS = (*PROMPTS, *LEARNERS)
+
+
+def takes_vor(method: str) -> bool:
+    return method in PROMPTS or LEARNERS[method].takes_vor
 
 
 def options_type(method: str) -> type:
     """The dataclass of a method's own options."""
-    if method not in PROMPTS:
-        names = ", ".join(METHODS)
-        raise OvorError(f"There is no method {method!r}: choose from {names}, each also with +vor.")
-    return PROMPTS[method].Options
+    if method in PROMPTS:
+        return PROMPTS[method].Options
+    if method in LEARNERS:
+        return LEARNERS[method].Options
+    raise OvorError(
+        f"There is no method {method!r}: choose from {', '.join(METHODS)}; those with a linear "
+        "head also with +vor."
+    )
 
 
 def parse_options(method: str, options: dict[str, Any]) -> Any:
@@ -31,10 +54,9 @@ def parse_options(method: str, options: dict[str, Any]) -> Any:
 
 
 def build_learner(
-    method: str,
-    options: dict[str, Any],
-    backbone: VisionTransformer,
-    autocast: Callable[[], AbstractContextManager[None]],
+    method: str, options: dict[str, Any], backbone: VisionTransformer, autocast: Autocast
 ) -> Learner:
-    prompt = PROMPTS[method](parse_options(method, options), backbone.arch)
-    return PromptLearner(backbone, prompt, autocast)
+    parsed = parse_options(method, options)
+    if method in PROMPTS:
+        return PromptLearner(PROMPTS[method](parsed, backbone.arch), backbone, autocast)
+    return LEARNERS[method](parsed, backbone, autocast)

@@ -1,20 +1,55 @@
 """What the loop asks of a method: the contract of every learner."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
+
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import Run
+
+Autocast = Callable[[], AbstractContextManager[None]]
+Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Learner(nn.Module):
-    """A classifier that grows by tasks; `head` is its classifier, `backbone` the shared ViT."""
+    """A classifier that grows by tasks on a pre-trained ViT, which stays as it is.
+
+    A method that tunes the network tunes a copy of it.
+    """
+
+    Options: ClassVar[type]  # frozen, every field with a default
+    takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
+    keeps_old_heads: ClassVar[bool] = True
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.autocast = autocast
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         """Make room for `classes` more classes, initialised by `seed` alone."""
         raise NotImplementedError
 
+    def epochs(self, run: Run, task: int) -> int:
+        """Epochs of gradient descent in this task; none for what is computed in closed form."""
+        return run.epochs
+
+    def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        """A new one for every task."""
+        return torch.optim.Adam(self.learnable(), lr=run.lr)
+
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """The training loss of one batch of the current task (labels counted within it)."""
         raise NotImplementedError
+
+    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+        """What follows the epochs; `images()` gives the training images as they are tested.
+
+        A run that was stopped in the middle of it does all of it again.
+        """
 
     def features(self, images: Tensor) -> Tensor:
         """What the head sees (B, D), as at inference."""
@@ -32,13 +67,27 @@ class Learner(nn.Module):
         """What the current task may change."""
         return [p for p in self.parameters() if p.requires_grad]
 
+    @property
+    def device(self) -> torch.device:
+        return self.backbone.cls_token.device
+
     def learned_state(self) -> dict[str, Tensor]:
-        """All that was learned, without the backbone."""
-        return {k: v for k, v in self.state_dict().items() if not k.startswith("backbone.")}
+        """All that was learned or kept, without the backbone and what a copy shares with it."""
+        shared = self.shared_names()
+        return {k: v for k, v in self.state_dict().items() if k not in shared}
 
     def load_learned_state(self, state: dict[str, Tensor]) -> None:
         """Put `learned_state` back, after as many `begin_task` as it had."""
-        backbone: dict[str, Any] = {
-            k: v for k, v in self.state_dict().items() if k.startswith("backbone.")
-        }
-        self.load_state_dict({**backbone, **state})
+        shared = self.shared_names()
+        own = {k: v for k, v in self.state_dict().items() if k in shared}
+        self.load_state_dict({**own, **state})
+
+    def shared_names(self) -> set[str]:
+        weights = {id(p) for p in self.backbone.parameters()}
+        named = self.named_parameters(remove_duplicate=False)
+        return {name for name, p in named if id(p) in weights}
+
+    def learned_parameters(self) -> int:
+        """How many numbers training may change, over all tasks; what is only kept is left out."""
+        frozen = {id(p) for p in self.backbone.parameters()}
+        return sum(p.numel() for p in self.parameters() if id(p) not in frozen)

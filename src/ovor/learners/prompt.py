@@ -1,38 +1,29 @@
 """Every prompt method: a frozen ViT, a prompt that turns queries into prefixes, a growing head."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.backbones.vit import VisionTransformer
-from ovor.learners.base import Learner
+from ovor.learners.base import Autocast, Learner
 from ovor.learners.head import GrowingHead
 from ovor.prompts.base import Prompt
 from ovor.seeds import WEIGHTS, generator
 
 
 class PromptLearner(Learner):
-    def __init__(
-        self,
-        backbone: VisionTransformer,
-        prompt: Prompt,
-        autocast: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        super().__init__()
-        self.backbone = backbone
+    takes_vor = True
+
+    def __init__(self, prompt: Prompt, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(None, backbone, autocast)
         self.prompt = prompt
         self.head = GrowingHead(backbone.arch.embed_dim)
-        self.autocast = autocast
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        device = self.backbone.cls_token.device
         draw = generator(*seed, WEIGHTS)
         self.prompt.begin_task(draw)
         self.head.begin_task(classes, draw)
-        self.to(device)
+        self.to(self.device)
 
     def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Prompted features and the prompt's auxiliary loss; only the ViT runs in low precision."""

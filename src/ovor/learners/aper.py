@@ -1,0 +1,151 @@
+"""The paper's ADAM, elsewhere APER: tune a copy on the first task, then take means (Zhou 2023).
+
+Features are those of the frozen and of the tuned network side by side, compared by cosine. In a
+file of this name because the optimiser owns the other.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from ovor.backbones import pet
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import STRICT, Count, Run
+from ovor.learners.base import Autocast, Batches, Learner
+from ovor.learners.simplecil import Prototypes, set_means
+from ovor.seeds import WEIGHTS, generator
+
+Decay = Annotated[float, Field(ge=0)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class TuningOptions:
+    weight_decay: Decay = 5e-4
+    """of SGD on the first task"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TokenOptions(TuningOptions):
+    tokens: Count = 5
+    """learned tokens"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class AdapterOptions(TuningOptions):
+    bottleneck: Count = 64
+    """width of the adapters"""
+
+
+class FirstTaskTuning(Learner):
+    """Tunes a copy of the network on the first task, with a cosine head; later tasks only look."""
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        self.options = options
+        self.tuned: VisionTransformer | None = None
+        self.tasks = 0
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        """Add to the copy what learns."""
+        raise NotImplementedError
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.tasks += 1
+        if self.tasks == 1:
+            draw = generator(*seed, WEIGHTS)
+            self.tuned = pet.tuned_copy(self.backbone, self.tuning, draw)
+            first = torch.empty(classes, self.backbone.arch.embed_dim)
+            bound = first.shape[1] ** -0.5
+            self.first_head = nn.Parameter(first.uniform_(-bound, bound, generator=draw))
+            self.scale = nn.Parameter(torch.ones(()))
+        else:
+            self.requires_grad_(False)
+        self.make_room(classes, seed)
+        self.to(self.device)
+
+    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
+        """For the classes of the task, in what classifies after the first."""
+        raise NotImplementedError
+
+    def epochs(self, run: Run, task: int) -> int:
+        return run.epochs if task == 0 else 0
+
+    def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        decay = self.options.weight_decay
+        # Later tasks have nothing to learn; an optimiser must have something.
+        parameters = self.learnable() or [nn.Parameter(torch.zeros(()))]
+        return torch.optim.SGD(parameters, lr=run.lr, momentum=0.9, weight_decay=decay)
+
+    def tuned_features(self, images: Tensor) -> Tensor:
+        assert self.tuned is not None
+        with self.autocast():
+            return self.tuned(images)  # type: ignore[no-any-return]
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        cosines = F.normalize(self.tuned_features(images)) @ F.normalize(self.first_head).T
+        return F.cross_entropy(self.scale * cosines, labels)
+
+
+class Aper(FirstTaskTuning):
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        self.head = Prototypes()
+
+    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.head.begin_task(classes, 2 * self.backbone.arch.embed_dim)
+
+    @torch.no_grad()
+    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+        self.requires_grad_(False)
+        set_means(self.head, self, images)
+
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            plain = self.backbone(images)
+        return torch.cat([plain, self.tuned_features(images)], dim=1)
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return self.head.current(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.head(features)  # type: ignore[no-any-return]
+
+
+class AperFinetune(Aper):
+    Options: ClassVar[type] = TuningOptions
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.with_all_weights(vit)
+
+
+class AperShallow(Aper):
+    Options: ClassVar[type] = TokenOptions
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.with_tokens(vit, self.options.tokens, deep=False)
+
+
+class AperDeep(Aper):
+    Options: ClassVar[type] = TokenOptions
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.with_tokens(vit, self.options.tokens, deep=True)
+
+
+class AperAdapter(Aper):
+    Options: ClassVar[type] = AdapterOptions
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.with_adapters(vit, self.options.bottleneck, draw)
+
+
+class AperSsf(Aper):
+    Options: ClassVar[type] = TuningOptions
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.with_scale_and_shift(vit, draw)

@@ -1,0 +1,107 @@
+"""Methods that train the network itself: sequential fine-tuning, and L2 (Smith et al., 2023).
+
+Fine-tuning without protection is the lower bound; on one task of all classes it is the joint upper
+bound. L2 tunes attention alone, held near the weights of the task before.
+"""
+
+import copy
+from typing import Annotated, ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import STRICT
+from ovor.learners.base import Autocast, Learner
+from ovor.learners.buffers import BufferList
+from ovor.learners.head import GrowingHead
+from ovor.seeds import WEIGHTS, generator
+
+
+@dataclass(frozen=True, config=STRICT)
+class FinetuneOptions:
+    """It has none."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class L2Options:
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    """how strongly attention is held at the weights of the task before"""
+
+
+class Finetune(Learner):
+    """All weights, and one head over all classes whose old part learns on."""
+
+    Options: ClassVar[type] = FinetuneOptions
+    keeps_old_heads = False
+
+    def __init__(
+        self, options: FinetuneOptions, backbone: VisionTransformer, autocast: Autocast
+    ) -> None:
+        super().__init__(options, backbone, autocast)
+        self.tuned = copy.deepcopy(backbone).requires_grad_(True)
+        self.head = GrowingHead(backbone.arch.embed_dim)
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.head.begin_task(classes, generator(*seed, WEIGHTS))
+        self.head.requires_grad_(True)
+        self.to(self.device)
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        logits = self.head(self.features(images))
+        first = logits.shape[1] - len(self.head.tasks[-1].bias)  # type: ignore[arg-type]
+        return F.cross_entropy(logits, labels + first)
+
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            return self.tuned(images)  # type: ignore[no-any-return]
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return self.head.current(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.head(features)  # type: ignore[no-any-return]
+
+
+class L2(Learner):
+    """Attention weights held near the last task's; a head per task, old ones frozen."""
+
+    Options: ClassVar[type] = L2Options
+    takes_vor = True
+
+    def __init__(self, options: L2Options, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        self.weight = options.weight
+        self.tuned = copy.deepcopy(backbone)
+        attention = [p for name, p in self.tuned.named_parameters() if ".attn.qkv." in name]
+        self.attention = [p.requires_grad_(True) for p in attention]
+        self.anchors = BufferList()
+        for parameter in attention:
+            self.anchors.append(parameter.detach().clone())
+        self.head = GrowingHead(backbone.arch.embed_dim)
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        with torch.no_grad():
+            for anchor, parameter in zip(self.anchors, self.attention, strict=True):
+                anchor.copy_(parameter)
+        self.head.begin_task(classes, generator(*seed, WEIGHTS))
+        self.to(self.device)
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        pairs = zip(self.attention, self.anchors, strict=True)
+        moved = torch.stack([(p - anchor).square().sum() for p, anchor in pairs]).sum()
+        logits = self.head.current(self.features(images))
+        return F.cross_entropy(logits, labels) + self.weight * moved
+
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            return self.tuned(images)  # type: ignore[no-any-return]
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return self.head.current(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.head(features)  # type: ignore[no-any-return]

@@ -1,0 +1,124 @@
+"""RanPAC: ridge regression on a random projection of the features (McDonnell et al., 2023).
+
+The first task may tune the network; then sums over all images, and a solve after each task, are
+the same as a regression on all classes at once, whatever the order of the tasks.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from ovor.backbones import pet
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import STRICT, Count, Run
+from ovor.learners.aper import Decay, FirstTaskTuning
+from ovor.learners.base import Autocast, Batches
+from ovor.seeds import WEIGHTS, generator
+
+RIDGES = [10.0**power for power in range(-8, 9)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class RanPacOptions:
+    tuning: Literal["none", "adapter", "ssf", "vpt-deep", "finetune"] = "adapter"
+    """how the first task tunes the network"""
+    projection: Count = 10_000
+    """width of the random projection (the paper's M)"""
+    bottleneck: Count = 64
+    """width of the adapters"""
+    tokens: Count = 5
+    """learned tokens of vpt-deep"""
+    weight_decay: Decay = 5e-4
+    """of SGD on the first task"""
+
+
+class RanPac(FirstTaskTuning):
+    Options: ClassVar[type] = RanPacOptions
+    gram: Tensor  # M, M: sum of h h^T
+    sums: Tensor  # M, classes: sum of h y^T
+    weights: Tensor  # M, classes
+    projection: Tensor  # D, M
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        width = options.projection
+        for name in ("sums", "weights"):
+            self.register_buffer(name, torch.zeros(width, 0))
+        self.register_buffer("gram", torch.zeros(width, width))
+        self.classes = 0
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        match self.options.tuning:
+            case "adapter":
+                pet.with_adapters(vit, self.options.bottleneck, draw)
+            case "ssf":
+                pet.with_scale_and_shift(vit, draw)
+            case "vpt-deep":
+                pet.with_tokens(vit, self.options.tokens, deep=True)
+            case "finetune":
+                pet.with_all_weights(vit)
+
+    def epochs(self, run: Run, task: int) -> int:
+        return 0 if self.options.tuning == "none" else super().epochs(run, task)
+
+    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.classes = classes
+        if self.tasks == 1:
+            size = (self.backbone.arch.embed_dim, self.options.projection)
+            draw = generator(*seed, WEIGHTS, 1)
+            self.register_buffer("projection", torch.randn(size, generator=draw))
+        for name in ("sums", "weights"):
+            old = getattr(self, name)
+            setattr(self, name, torch.cat([old, old.new_zeros(len(old), classes)], dim=1))
+
+    @torch.no_grad()
+    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+        self.requires_grad_(False)
+        pairs = [(self.features(batch), labels) for batch, labels in images()]
+        h = torch.cat([features for features, _ in pairs])  # n, M
+        y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
+        order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)
+        ridge = choose_ridge(h[order], y[order])
+        self.gram += h.T @ h
+        self.sums[:, -self.classes :] += h.T @ y
+        self.weights = ridge_solution(self.gram, self.sums, ridge)
+
+    def features(self, images: Tensor) -> Tensor:
+        return torch.relu(self.tuned_features(images) @ self.projection)
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return features @ self.weights[:, -self.classes :]
+
+    def logits(self, features: Tensor) -> Tensor:
+        return features @ self.weights
+
+
+def choose_ridge(h: Tensor, y: Tensor) -> float:
+    """The ridge with the least square error on the last fifth, fitted on the rest.
+
+    By the dual problem: one eigendecomposition of n x n serves all 17, instead of 17 M x M solves.
+    """
+    cut = max(1, int(0.8 * len(h)))
+    fit, test = h[:cut].double(), h[cut:].double()
+    if not len(test):
+        return 1.0
+    values, vectors = torch.linalg.eigh(fit @ fit.T)
+    towards = vectors.T @ y[:cut].double()  # n, classes
+    across = (test @ fit.T) @ vectors  # test, n
+    errors = [
+        (across @ (towards / (values.clamp(min=0) + ridge)[:, None]) - y[cut:]).square().mean()
+        for ridge in RIDGES
+    ]
+    return RIDGES[int(torch.stack(errors).argmin())]
+
+
+def ridge_solution(gram: Tensor, sums: Tensor, ridge: float) -> Tensor:
+    """(G + ridge I)^-1 Q."""
+    system = gram.double() + ridge * torch.eye(len(gram), device=gram.device, dtype=torch.double)
+    factor, failed = torch.linalg.cholesky_ex(system)
+    if failed:  # a ridge below the rounding of G
+        return torch.linalg.lstsq(system, sums.double()).solution.float()
+    return torch.cholesky_solve(sums.double(), factor).float()

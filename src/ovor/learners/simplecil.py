@@ -1,0 +1,78 @@
+"""SimpleCIL: class means of the frozen network's features, compared by cosine (Zhou et al., 2023).
+
+Nothing is trained, so the order of the tasks does not matter.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import STRICT, Run
+from ovor.learners.base import Autocast, Batches, Learner
+from ovor.learners.buffers import BufferList
+
+
+@dataclass(frozen=True, config=STRICT)
+class SimpleCilOptions:
+    """It has none."""
+
+
+class Prototypes(nn.Module):
+    """One mean feature a class; logits are cosines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = BufferList()  # per task: classes, D
+
+    def begin_task(self, classes: int, dim: int) -> None:
+        self.tasks.append(torch.zeros(classes, dim))
+
+    def current(self, features: Tensor) -> Tensor:
+        return F.normalize(features) @ F.normalize(self.tasks[-1]).T
+
+    def forward(self, features: Tensor) -> Tensor:
+        return F.normalize(features) @ F.normalize(torch.cat(list(self.tasks))).T
+
+
+class SimpleCil(Learner):
+    Options: ClassVar[type] = SimpleCilOptions
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        self.head = Prototypes()
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.head.begin_task(classes, self.backbone.arch.embed_dim)
+        self.to(self.device)
+
+    def epochs(self, run: Run, task: int) -> int:
+        return 0
+
+    @torch.no_grad()
+    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+        set_means(self.head, self, images)
+
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            return self.backbone(images)  # type: ignore[no-any-return]
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return self.head.current(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.head(features)  # type: ignore[no-any-return]
+
+
+def set_means(head: Prototypes, learner: Learner, images: Callable[[], Batches]) -> None:
+    """The mean feature of each class of the current task, by one pass."""
+    means = head.tasks[-1]
+    sums, counts = torch.zeros_like(means), torch.zeros(len(means), device=means.device)
+    for batch, labels in images():
+        sums.index_add_(0, labels, learner.features(batch))
+        counts += torch.bincount(labels, minlength=len(means))
+    means.copy_(sums / counts.clamp(min=1)[:, None])
