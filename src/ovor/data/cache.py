@@ -1,0 +1,139 @@
+"""Decoded images kept on disk, so that an epoch after the first opens no JPEG.
+
+One file per image, named by what it was decoded from and moved into place when whole: any number of
+workers and runs may share a folder, and the pixels are those that decoding would give.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+from PIL import Image
+
+from ovor.config import OvorError
+from ovor.data.base import Dataset, Images, Integers
+from ovor.data.folders import Files
+
+FOLDER = "~/.cache/ovor/decoded"
+SCHEMA = 1  # to be raised when `read_image` makes other pixels of a file
+HEADER = 128  # bytes of a .npy file before the pixels
+
+
+def cached(dataset: Dataset, limit: int, folder: str = FOLDER) -> Dataset:
+    """The data set with its image files cached in `folder`, in at most `limit` bytes."""
+    if not limit:
+        return dataset
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OvorError(
+            f"The cache folder {path} cannot be made ({error.strerror}): choose another one."
+        ) from error
+    return replace(
+        dataset,
+        train=_cached(dataset.train, path, limit),
+        test=_cached(dataset.test, path, limit),
+    )
+
+
+def _cached(images: Images, folder: Path, limit: int) -> Images:
+    # Others are in memory already.
+    return CachedImages(images, folder, limit) if isinstance(images, Files) else images
+
+
+@dataclass(frozen=True, eq=False)
+class CachedImages:
+    """Image files, each decoded once; those beyond the limit are decoded every time."""
+
+    files: Files
+    folder: Path
+    limit: int
+    """bytes that all the images of this folder may take"""
+
+    @property
+    def labels(self) -> Integers:
+        return self.files.labels
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def image(self, index: int) -> Image.Image:
+        key = _key(self.files.paths[index])
+        if key is None:
+            return self.files.image(index)
+        path = self.folder / key[:2] / f"{key}.npy"
+        pixels = _read(path)
+        if pixels is not None:
+            return Image.fromarray(pixels)
+        image = self.files.image(index)
+        self._keep(path, np.asarray(image))
+        return image
+
+    def _keep(self, path: Path, pixels: NDArray[np.uint8]) -> None:
+        # A full disk is no reason to stop: without the file the image is decoded again.
+        with contextlib.suppress(OSError):
+            if _admitted(self.folder / "sizes", pixels.nbytes + HEADER, self.limit):
+                _write(path, pixels)
+
+
+def _key(path: Path) -> str | None:
+    """Changes with the file, and with the decoder's version; None if there is no such file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    said = f"{SCHEMA} {PIL.__version__} {stat.st_size} {stat.st_mtime_ns} {path.absolute()}"
+    return hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _read(path: Path) -> NDArray[np.uint8] | None:
+    """Memory-mapped pixels; None if they are not there or were cut off by a crash."""
+    try:
+        pixels = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return None
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        return None
+    return pixels  # type: ignore[no-any-return]  # np.load is typed as Any
+
+
+def _write(path: Path, pixels: NDArray[np.uint8]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    handle, beside = tempfile.mkstemp(suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, pixels)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _admitted(ledger: Path, size: int, limit: int) -> bool:
+    """Whether `size` more bytes fit; if so, they are booked.
+
+    Every process appends to the same file and trusts only what stands there up to its own entry, so
+    those admitted never exceed the limit together, without a lock that a killed process could keep.
+    """
+    if _booked(ledger) + size > limit:
+        return False
+    with ledger.open("ab", buffering=0) as file:
+        file.write(np.int64(size).tobytes())
+        end = file.tell()
+    return _booked(ledger, end) <= limit
+
+
+def _booked(ledger: Path, end: int = -1) -> int:
+    try:
+        with ledger.open("rb") as file:
+            content = file.read(end)
+    except FileNotFoundError:
+        return 0
+    return int(np.frombuffer(content[: len(content) // 8 * 8], np.int64).sum())

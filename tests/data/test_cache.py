@@ -1,0 +1,207 @@
+import multiprocessing
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ovor.config import OvorError, Transform
+from ovor.data import Dataset, load_dataset
+from ovor.data import folders as folders_module
+from ovor.data.cache import HEADER, CachedImages, _admitted, cached
+from ovor.data.loader import test_batches as plain_batches
+from ovor.data.loader import train_batches
+
+TRANSFORM = Transform(size=16)
+COUNT = 9
+PLENTY = 10**9
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Dataset:
+    """JPEGs of many shapes, some turned by their EXIF entry, one grey and one transparent PNG."""
+    rng = np.random.default_rng(0)
+    for number in range(COUNT):
+        image = Image.fromarray(rng.integers(0, 256, (20 + number, 31, 3), dtype=np.uint8))
+        exif = Image.Exif()
+        exif[0x0112] = 6 if number % 2 else 1
+        path = tmp_path / "photos" / "train" / f"class{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, exif=exif)
+    for number, mode in enumerate(("L", "RGBA")):
+        path = tmp_path / "photos" / "test" / f"class{number}" / "x.png"
+        path.parent.mkdir(parents=True)
+        image.convert(mode).save(path)
+    return load_dataset(f"folder:{tmp_path / 'photos'}")
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The image files that are decoded from now on."""
+    seen: list[Path] = []
+    read = folders_module.read_image
+
+    def counted(path: Path) -> Image.Image:
+        seen.append(path)
+        return read(path)
+
+    monkeypatch.setattr(folders_module, "read_image", counted)
+    return seen
+
+
+def epoch(dataset: Dataset, number: int = 0, workers: int = 0) -> list[Tensor]:
+    """One epoch of training views, then all test images."""
+    train, test = dataset.train, dataset.test
+    batches = [
+        *train_batches(
+            train,
+            np.arange(len(train)),
+            train.labels,
+            TRANSFORM,
+            seed=1,
+            task=0,
+            epoch=number,
+            batch_size=4,
+            workers=workers,
+        ),
+        *plain_batches(
+            test, np.arange(len(test)), test.labels, TRANSFORM, batch_size=4, workers=workers
+        ),
+    ]
+    return [tensor for batch in batches for tensor in batch]
+
+
+def equal(ours: list[Tensor], expected: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.npy"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_the_same_to_the_bit(photos: Dataset, tmp_path: Path, workers: int) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    for number in range(3):
+        assert equal(epoch(kept, number, workers), epoch(photos, number))
+    assert len(entries(tmp_path / "cache")) == COUNT + 2
+
+
+def test_each_image_is_decoded_once(photos: Dataset, tmp_path: Path, opened: list[Path]) -> None:
+    folder = str(tmp_path / "cache")
+    epoch(cached(photos, PLENTY, folder))
+    assert len(opened) == len(set(opened)) == COUNT + 2
+    for number in range(1, 4):
+        epoch(cached(photos, PLENTY, folder), number)  # by another run, too
+    assert len(opened) == COUNT + 2
+
+
+def test_what_workers_decoded_is_not_decoded_again(photos: Dataset, tmp_path: Path) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    before = epoch(kept, workers=2)
+    for path in (tmp_path / "photos").rglob("*.*"):
+        stat = path.stat()
+        path.write_bytes(bytes(stat.st_size))  # no image any more, though of the same age and size
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert equal(epoch(kept, workers=2), before)
+    with pytest.raises(OvorError):
+        epoch(photos)
+
+
+def test_a_changed_file_is_decoded_anew(photos: Dataset, tmp_path: Path) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    kept.train.image(0)
+    path = tmp_path / "photos" / "train" / "class0" / "0.jpg"
+    Image.new("RGB", (5, 6), "blue").save(path)
+    assert kept.train.image(0).size == (5, 6)
+
+
+def test_the_limit_bounds_the_folder_and_the_rest_is_decoded_each_time(
+    photos: Dataset, tmp_path: Path, opened: list[Path]
+) -> None:
+    sizes = [20 * 31 * 3 + HEADER, 22 * 31 * 3 + HEADER]  # numbers 0 and 2, the first of class 0
+    kept = cached(photos, sum(sizes), str(tmp_path / "cache"))
+    for _ in range(3):
+        for index in range(3):
+            assert np.array_equal(
+                np.asarray(kept.train.image(index)), np.asarray(photos.train.image(index))
+            )
+    assert sorted(path.stat().st_size for path in entries(tmp_path / "cache")) == sizes
+    plain = 3 * 3
+    assert len(opened) - plain == 1 + 1 + 3
+    larger = cached(photos, PLENTY, str(tmp_path / "cache"))
+    larger.train.image(2)
+    assert len(entries(tmp_path / "cache")) == 3
+
+
+def test_without_limit_nothing_is_cached(photos: Dataset, tmp_path: Path) -> None:
+    assert cached(photos, 0, str(tmp_path / "cache")) is photos
+    assert not (tmp_path / "cache").exists()
+
+
+def test_images_in_memory_are_left_as_they_are(tmp_path: Path) -> None:
+    drawings = load_dataset("quickdraw-dev")
+    kept = cached(drawings, PLENTY, str(tmp_path / "cache"))
+    assert kept.train is drawings.train
+    assert kept.test is drawings.test
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"rubbish" * 50])
+def test_a_damaged_entry_is_replaced(photos: Dataset, tmp_path: Path, damage: bytes) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    expected = np.asarray(kept.train.image(0))
+    (entry,) = entries(tmp_path / "cache")
+    whole = entry.read_bytes()
+    for content in (damage, whole[:-1]):
+        entry.write_bytes(content)
+        assert np.array_equal(np.asarray(kept.train.image(0)), expected)
+        assert entry.read_bytes() == whole
+
+
+def test_a_file_that_is_gone_or_broken_keeps_its_own_error(photos: Dataset, tmp_path: Path) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    first, second = sorted((tmp_path / "photos" / "train" / "class0").iterdir())[:2]
+    first.unlink()
+    second.write_bytes(b"no image")
+    for index, path in enumerate((first, second)):
+        with pytest.raises(OvorError, match=f"{path.name} cannot be read"):
+            kept.train.image(index)
+    assert entries(tmp_path / "cache") == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(photos: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OvorError, match=r"cache folder .*file/cache cannot be made"):
+        cached(photos, PLENTY, str(tmp_path / "file" / "cache"))
+
+
+def test_a_full_disk_only_costs_time(
+    photos: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    monkeypatch.setattr(np, "save", full)
+    assert equal(epoch(kept), epoch(photos))
+    assert [path.name for path in (tmp_path / "cache").rglob("*.*")] == []
+
+
+def _book(ledger: Path, attempts: int) -> int:
+    return sum(_admitted(ledger, 7, limit=1000) for _ in range(attempts))
+
+
+def test_processes_together_stay_within_the_limit(tmp_path: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        admitted = sum(pool.starmap(_book, [(tmp_path / "sizes", 60)] * 4))
+    assert 1000 // 7 - 3 <= admitted <= 1000 // 7
+
+
+def test_labels_and_length_are_those_of_the_files(photos: Dataset, tmp_path: Path) -> None:
+    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+    assert isinstance(kept.train, CachedImages)
+    assert len(kept.train) == COUNT
+    assert kept.train.labels.tolist() == photos.train.labels.tolist()
