@@ -1,0 +1,157 @@
+"""CIFAR-100 with its fine labels (the paper's Sec. 5.1), from the python archive or from folders.
+
+The archive's files are pickles, which could run anything when read. Here they cannot: what stands
+in them for a numpy array becomes a note of what was stored, and everything else is refused.
+"""
+
+import pickle
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ovor.config import OvorError
+from ovor.data.base import Dataset, Integers
+from ovor.data.sources import Expected, Source, checked, held
+from ovor.data.train_test import train_and_test
+
+SOURCE = Source(
+    name="cifar-100",
+    places=(
+        "cifar-100-python",
+        "cifar-100/cifar-100-python",
+        "cifar-100-python.tar.gz",
+        "cifar-100/cifar-100-python.tar.gz",
+        "cifar-100",
+    ),
+    get="cifar-100-python.tar.gz, the python version that Alex Krizhevsky publishes on the CIFAR "
+    "page of the University of Toronto",
+    layout="cifar-100-python.tar.gz, or cifar-100-python/train, test and meta as unpacked, or "
+    "images as cifar-100/train/CLASS/*.png and cifar-100/test/CLASS/*.png",
+    expected=Expected(classes=100, train=50_000, test=10_000),
+)
+MEMBERS = ("train", "test", "meta")
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Images held in memory."""
+
+    pixels: NDArray[np.uint8]  # N, 32, 32, 3
+    labels: Integers
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> Image.Image:
+        return Image.fromarray(self.pixels[index])
+
+
+def cifar_100(expected: Expected = SOURCE.expected) -> Dataset:
+    root = SOURCE.find()
+    if root.name == "cifar-100":
+        return train_and_test(SOURCE, root, expected)
+    members = _from_archive(root) if root.is_file() else _from_folder(root)
+    with _damage_named(root):
+        names = tuple(_text(name) for name in members["meta"]["fine_label_names"])
+        train, test = (_pictures(members[part], len(names)) for part in ("train", "test"))
+    return checked(Dataset(SOURCE.name, names, train, test), expected, root)
+
+
+def _from_folder(root: Path) -> dict[str, Fields]:
+    members = {}
+    for name in MEMBERS:
+        path = root / name
+        if not path.is_file():
+            raise OvorError(f"{root} holds {held(root)} but no file {name}: {SOURCE.advice()}.")
+        with _damage_named(path), path.open("rb") as file:
+            members[name] = _unpickle(file)
+    return members
+
+
+def _from_archive(path: Path) -> dict[str, Fields]:
+    """Nothing is unpacked to the disk, and the archive is gone through once."""
+    members: dict[str, Fields] = {}
+    with _damage_named(path), tarfile.open(path, "r|gz") as archive:
+        for member in archive:
+            folder, _, name = member.name.removeprefix("./").partition("/")
+            if folder == "cifar-100-python" and name in MEMBERS:
+                file = archive.extractfile(member)
+                if file is not None:
+                    members[name] = _unpickle(file)
+    missing = [name for name in MEMBERS if name not in members]
+    if missing:
+        raise OvorError(f"{path} has no cifar-100-python/{missing[0]}: {SOURCE.advice()}.")
+    return members
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # a damaged archive or pickle can raise any kind
+        raise OvorError(
+            f"{path} is damaged or not CIFAR-100's ({type(error).__name__}: {error}): "
+            "download cifar-100-python.tar.gz anew."
+        ) from error
+
+
+class _Stored:
+    """Stands for an array or its dtype: keeps what the file says of it and does nothing."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+NUMPY = {
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),  # its name since numpy 2
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str, /) -> type[_Stored]:
+        if (module, name) not in NUMPY:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which was not executed")
+        return _Stored
+
+
+def _unpickle(file: IO[bytes]) -> Fields:
+    # Strings of Python 2, in which the files were written, come as bytes.
+    content = _Unpickler(file, encoding="bytes").load()
+    if not isinstance(content, dict):
+        raise ValueError("it is no dictionary")
+    return {_text(key): value for key, value in content.items()}
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _pictures(fields: Fields, classes: int) -> Pictures:
+    labels = np.array(fields["fine_labels"], dtype=np.int64)
+    pixels = _array(fields["data"]).reshape(len(labels), 3, 32, 32)
+    if labels.ndim != 1 or not np.isin(labels, np.arange(classes)).all():
+        raise ValueError(f"its labels are not numbers from 0 to {classes - 1}")
+    return Pictures(np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels)
+
+
+def _array(stored: _Stored) -> NDArray[np.uint8]:
+    """The array that numpy would have made of its version, shape, dtype, order and bytes."""
+    _, shape, dtype, column_major, content = stored.state
+    if _text(dtype.arguments[0]) != "u1":
+        raise ValueError(f"pixels of type {_text(dtype.arguments[0])} instead of bytes")
+    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if column_major else "C")

@@ -1,0 +1,266 @@
+"""The pickles of CIFAR-100, written by the tests as Python 2 wrote them."""
+
+import io
+import os
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from ovor.config import OvorError
+from ovor.data.cifar_100 import cifar_100
+from ovor.data.sources import Expected
+
+NAMES = ["apple", "aquarium_fish", "baby"]
+LABELS = {"train": [2, 0, 1, 0], "test": [1, 2, 0]}
+MINI = Expected(classes=3, train=4, test=3)
+RNG = np.random.default_rng(0)
+PIXELS = {
+    part: RNG.integers(0, 256, (len(labels), 3072), dtype=np.uint8)
+    for part, labels in LABELS.items()
+}
+
+
+class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the one that is Python
+    """Protocol 2 with byte strings as Python 2 had them, which Python 3 cannot write itself."""
+
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def save_bytes(self, value: bytes) -> None:
+        self.write(b"T" + struct.pack("<i", len(value)) + value)
+        self.memoize(value)
+
+    dispatch[bytes] = save_bytes
+
+
+def dumped(value: Any) -> bytes:
+    file = io.BytesIO()
+    Python2Pickler(file, 2).dump(value)
+    return file.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+
+
+def batch(part: str, **changes: Any) -> dict[bytes, Any]:
+    labels = LABELS[part]
+    fields: dict[bytes, Any] = {
+        b"filenames": [f"thing_s_{number:06}.png".encode() for number in range(len(labels))],
+        b"batch_label": f"{part}ing batch 1 of 1".encode(),
+        b"fine_labels": labels,
+        b"coarse_labels": [0] * len(labels),
+        b"data": PIXELS[part],
+    }
+    return fields | {name.encode(): value for name, value in changes.items()}
+
+
+META = {
+    b"fine_label_names": [name.encode() for name in NAMES],
+    b"coarse_label_names": [b"things"],
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OVOR_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def unpacked(data: Path) -> Path:
+    root = data / "cifar-100-python"
+    root.mkdir()
+    contents = {"train": batch("train"), "test": batch("test"), "meta": META}
+    for name, content in contents.items():
+        (root / name).write_bytes(dumped(content))
+    return root
+
+
+def pack(root: Path, archive: Path) -> None:
+    archive.parent.mkdir(exist_ok=True)
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(root, "cifar-100-python")
+
+
+def expected_image(part: str, index: int) -> NDArray[np.uint8]:
+    """1024 red bytes, then green, then blue, each row by row."""
+    red, green, blue = PIXELS[part][index].reshape(3, 32, 32)
+    return np.dstack([red, green, blue])
+
+
+def check() -> None:
+    dataset = cifar_100(MINI)
+    assert dataset.name == "cifar-100"
+    assert dataset.class_names == tuple(NAMES)
+    for part, images in (("train", dataset.train), ("test", dataset.test)):
+        assert images.labels.tolist() == LABELS[part]
+        assert images.labels.dtype == np.int64
+        for index in range(len(images)):
+            assert images.image(index).mode == "RGB"
+            assert np.array_equal(np.asarray(images.image(index)), expected_image(part, index))
+
+
+def test_the_miniature_is_what_python_2_wrote(unpacked: Path) -> None:
+    content = (unpacked / "train").read_bytes()
+    assert b"cnumpy.core.multiarray\n_reconstruct\n" in content
+    assert b"_codecs" not in content
+    loaded = pickle.loads(content, encoding="bytes")
+    assert np.array_equal(loaded[b"data"], PIXELS["train"])
+
+
+@pytest.mark.parametrize("place", [".", "cifar-100"])
+def test_the_unpacked_files_are_read(unpacked: Path, place: str) -> None:
+    (unpacked.parent / place).mkdir(exist_ok=True)
+    unpacked.rename(unpacked.parent / place / unpacked.name)
+    check()
+
+
+@pytest.mark.parametrize("place", [".", "cifar-100"])
+def test_the_archive_is_read_without_unpacking(unpacked: Path, place: str) -> None:
+    data = unpacked.parent
+    pack(unpacked, data / place / "cifar-100-python.tar.gz")
+    unpacked.rename(data / "elsewhere")
+    before = sorted(data.rglob("*"))
+    check()
+    assert sorted(data.rglob("*")) == before
+
+
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_files_pickled_anew_by_python_3_are_read(unpacked: Path, protocol: int) -> None:
+    for name in ("train", "test", "meta"):
+        content = pickle.loads((unpacked / name).read_bytes(), encoding="latin1")
+        (unpacked / name).write_bytes(pickle.dumps(content, protocol))
+    check()
+
+
+def test_columns_first_are_read_as_stored(unpacked: Path) -> None:
+    column_major = np.asfortranarray(PIXELS["train"])
+    (unpacked / "train").write_bytes(dumped(batch("train", data=column_major)))
+    check()
+
+
+def test_folders_of_images_are_an_alternative(data: Path) -> None:
+    for part, labels in LABELS.items():
+        for index, label in enumerate(labels):
+            path = data / "cifar-100" / part / NAMES[label] / f"{index}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(expected_image(part, index)).save(path)
+    dataset = cifar_100(MINI)
+    assert dataset.name == "cifar-100"
+    assert dataset.class_names == tuple(NAMES)
+    assert dataset.train.labels.tolist() == [0, 0, 1, 2]
+    assert np.array_equal(np.asarray(dataset.train.image(3)), expected_image("train", 0))
+
+
+class Malicious:
+    def __init__(self, call: Any, *arguments: Any) -> None:
+        self.call, self.arguments = call, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call, self.arguments
+
+
+@pytest.mark.parametrize("where", ["instead", "inside"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["train", "meta"])
+def test_what_a_pickle_wants_to_run_is_refused(
+    unpacked: Path, where: str, packed: bool, name: str
+) -> None:
+    trace = unpacked.parent / "trace"
+    attack = Malicious(os.mkdir, str(trace))
+    content = attack if where == "instead" else batch("train", filenames=[attack])
+    (unpacked / name).write_bytes(dumped(content))
+    if packed:
+        pack(unpacked, unpacked.parent / "cifar-100-python.tar.gz")
+        unpacked.rename(unpacked.parent / "elsewhere")
+    with pytest.raises(OvorError, match=r"it asks for \w+\.mkdir, which was not executed"):
+        cifar_100(MINI)
+    assert not trace.exists()
+    pickle.loads(dumped(attack))
+    assert trace.exists(), "the attack itself would have worked"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"cnumpy\nload\n(S'x'\ntR.",
+        b"cnumpy.core.multiarray\nfromstring\n(S'x'\ntR.",
+        b"cnumpy\nndarray.tofile\n(S'x'\ntR.",
+        b"\x80\x04\x8c\x05numpy\x8c\x07dtype.x\x93.",
+        b"(S'x'\nios\nmkdir\n.",
+        b"\x80\x02\x82\x01.",
+        b"Px\n.",
+    ],
+)
+def test_other_ways_to_name_code_are_refused(unpacked: Path, content: bytes) -> None:
+    (unpacked / "meta").write_bytes(content)
+    with pytest.raises(OvorError, match=r"meta is damaged or not CIFAR-100's"):
+        cifar_100(MINI)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_a_truncated_pickle_or_archive_is_named(unpacked: Path) -> None:
+    archive = unpacked.parent / "cifar-100-python.tar.gz"
+    pack(unpacked, archive)
+    cut(unpacked / "train")
+    with pytest.raises(OvorError, match=r"/train is damaged .*download cifar-100-python\.tar\.gz"):
+        cifar_100(MINI)
+    unpacked.rename(unpacked.parent / "elsewhere")
+    cut(archive)
+    with pytest.raises(OvorError, match=r"tar\.gz is damaged"):
+        cifar_100(MINI)
+    archive.write_bytes(b"<html>not found</html>")
+    with pytest.raises(OvorError, match=r"tar\.gz is damaged"):
+        cifar_100(MINI)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_missing_file_is_named(unpacked: Path, packed: bool) -> None:
+    (unpacked / "meta").unlink()
+    if packed:
+        pack(unpacked, unpacked.parent / "cifar-100-python.tar.gz")
+        unpacked.rename(unpacked.parent / "elsewhere")
+    with pytest.raises(OvorError, match=r"meta: get cifar-100-python\.tar\.gz"):
+        cifar_100(MINI)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fine_labels": [0, 1, 2]},
+        {"fine_labels": [0, 1, 2, 3]},
+        {"fine_labels": [0, 1, 2, -1]},
+        {"fine_labels": [[0], [1], [2], [0]]},
+        {"fine_labels": b"none"},
+        {"data": PIXELS["train"][:, :3000]},
+        {"data": PIXELS["train"].astype(np.float32)},
+        {"data": [1, 2, 3]},
+    ],
+)
+def test_contents_that_do_not_fit_are_refused(unpacked: Path, changes: dict[str, Any]) -> None:
+    (unpacked / "train").write_bytes(dumped(batch("train", **changes)))
+    with pytest.raises(OvorError, match="cifar-100-python is damaged or not CIFAR-100's"):
+        cifar_100(MINI)
+
+
+def test_the_files_of_cifar_10_are_refused(unpacked: Path) -> None:
+    (unpacked / "meta").write_bytes(dumped({b"label_names": [b"airplane"]}))
+    with pytest.raises(OvorError, match="fine_label_names"):
+        cifar_100(MINI)
+
+
+def test_counts_are_those_of_the_paper_unless_given(
+    unpacked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(OvorError, match="has 3 classes, but cifar-100 has 100"):
+        cifar_100()
+    cifar_100(Expected(classes=3, train=50_000, test=10_000))
+    said = capsys.readouterr().err
+    assert "4 training and 3 test images where cifar-100 has 50,000 and 10,000" in said
