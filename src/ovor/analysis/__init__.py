@@ -1,0 +1,1 @@
+"""What the paper computes about its methods besides accuracy."""
