@@ -77,10 +77,10 @@ def test_ranpac_equals_ridge_regression_on_all_classes_at_once(tiny_backbone: st
         weights = ridge_solution(learner.gram, learner.sums, ridge)
         order = list(itertools.chain(*tasks))
         columns = weights[:, [order.index(name) for name in range(4)]]
-        np.testing.assert_allclose(columns, expected, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(columns, expected, rtol=1e-6, atol=1e-8)
         found.append(columns)
     for other in found[1:]:
-        torch.testing.assert_close(found[0], other, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(found[0], other, rtol=1e-6, atol=1e-8)
 
 
 def test_ridge_is_the_best_of_seventeen_direct_solves() -> None:

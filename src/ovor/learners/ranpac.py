@@ -46,8 +46,9 @@ class RanPac(FirstTaskTuning):
         super().__init__(options, backbone, autocast)
         width = options.projection
         for name in ("sums", "weights"):
-            self.register_buffer(name, torch.zeros(width, 0))
-        self.register_buffer("gram", torch.zeros(width, width))
+            self.register_buffer(name, torch.zeros(width, 0, dtype=torch.double))
+        # In double precision: with small ridges the solution hangs on the last digits of the sums.
+        self.register_buffer("gram", torch.zeros(width, width, dtype=torch.double))
         self.classes = 0
 
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
@@ -82,6 +83,7 @@ class RanPac(FirstTaskTuning):
         y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
         order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)
         ridge = choose_ridge(h[order], y[order])
+        h, y = h.double(), y.double()
         self.gram += h.T @ h
         self.sums[:, -self.classes :] += h.T @ y
         self.weights = ridge_solution(self.gram, self.sums, ridge)
@@ -90,10 +92,10 @@ class RanPac(FirstTaskTuning):
         return torch.relu(self.tuned_features(images) @ self.projection)
 
     def current_logits(self, features: Tensor) -> Tensor:
-        return features @ self.weights[:, -self.classes :]
+        return features @ self.weights[:, -self.classes :].float()
 
     def logits(self, features: Tensor) -> Tensor:
-        return features @ self.weights
+        return features @ self.weights.float()
 
 
 def choose_ridge(h: Tensor, y: Tensor) -> float:
@@ -117,8 +119,8 @@ def choose_ridge(h: Tensor, y: Tensor) -> float:
 
 def ridge_solution(gram: Tensor, sums: Tensor, ridge: float) -> Tensor:
     """(G + ridge I)^-1 Q."""
-    system = gram.double() + ridge * torch.eye(len(gram), device=gram.device, dtype=torch.double)
+    system = gram + ridge * torch.eye(len(gram), device=gram.device, dtype=gram.dtype)
     factor, failed = torch.linalg.cholesky_ex(system)
     if failed:  # a ridge below the rounding of G
-        return torch.linalg.lstsq(system, sums.double()).solution.float()
-    return torch.cholesky_solve(sums.double(), factor).float()
+        return torch.linalg.lstsq(system, sums).solution
+    return torch.cholesky_solve(sums, factor)
