@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ovor.cli import parse_run
 from ovor.config import RUN, Run
 from ovor.learners import METHODS
 from ovor.presets import ALIASES
@@ -197,6 +198,14 @@ def test_failures_exit_with_one_sentence(arguments: list[str], words: str, tmp_p
 
 def test_method_options_show_in_the_help_of_the_method(tmp_path: Path) -> None:
     assert "--method.pool" in ovor("run", "--method", "l2p", "--help", cwd=tmp_path).stdout
+
+
+def test_coda_shares_its_components_among_the_tasks(tmp_path: Path) -> None:
+    for tasks, components in (("20", 5), ("10", 10), ("5", 20)):
+        run = parse_run(["--method", "coda-p", "--tasks", tasks]).run
+        assert (run.tasks, run.options["per_task"]) == (int(tasks), components)
+    flags = ["--method", "coda-p", "--tasks", "5", "--method.per-task", "3"]
+    assert parse_run(flags).run.options["per_task"] == 3
 
 
 def test_the_help_names_every_method(tmp_path: Path) -> None:

@@ -103,7 +103,13 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
         method = base.method
     else:
         method = named["method"] or "ovor"
-        base = settings(named["data"] or preset, method, named["vor_preset"] or "paper")
+        tasks = named["tasks"] or ""
+        base = settings(
+            named["data"] or preset,
+            method,
+            named["vor_preset"] or "paper",
+            int(tasks) if tasks.isdigit() else None,
+        )
     options: Any = NoOptions()
     if named["method"] or not {"-h", "--help"} & set(argv):
         from ovor.learners import parse_options
@@ -128,12 +134,12 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
 def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
     """The flags that decide which other flags there are, and the preset."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for flag in ("--method", "--data", "--vor-preset", "--from"):
+    for flag in ("--method", "--data", "--vor-preset", "--tasks", "--from"):
         early.add_argument(flag)
     try:
         named = vars(early.parse_known_args(argv)[0])
     except argparse.ArgumentError:  # a value is missing: tyro says so better
-        named = dict.fromkeys(("method", "data", "vor_preset", "from"))
+        named = dict.fromkeys(("method", "data", "vor_preset", "tasks", "from"))
     return named, argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
 
 

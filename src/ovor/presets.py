@@ -13,7 +13,7 @@ ALIASES = {"ovor": "oneprompt+vor", "ovor-deep": "oneprompt-deep+vor"}
 QUICKDRAW = Run(
     data="quickdraw",
     transform=Transform(scale=(0.6, 1.0), crop_pct=1.0),
-    epochs=5,
+    epochs=4,
     lr=5e-3,
     batch_size=64,
 )
@@ -57,7 +57,7 @@ def vor_preset(name: str, vor: Vor) -> Vor:
     return choices[name]
 
 
-def settings(data: str, method: str, vor: str = "paper") -> Run:
+def settings(data: str, method: str, vor: str = "paper", tasks: int | None = None) -> Run:
     """The defaults for a data set and a method, by the names that the command line takes."""
     kind = data.partition(":")[0]
     if kind not in SETTINGS:
@@ -67,11 +67,13 @@ def settings(data: str, method: str, vor: str = "paper") -> Run:
     plain = name.removesuffix("+vor")
     if plain in ALIASES:
         raise OvorError(f"{plain} has VOR already: leave out the +vor of {method}.")
+    tasks = tasks or base.tasks
     # CODA-P shares 100 components among the tasks.
-    options = {"per_task": max(1, 100 // base.tasks)} if plain == "coda-p" else {}
+    options = {"per_task": max(1, 100 // tasks)} if plain == "coda-p" else {}
     return replace(
         base,
         data=data,
+        tasks=tasks,
         method=plain,
         options=options,
         vor=vor_preset(vor, regularization) if name != plain else None,

@@ -20,7 +20,7 @@ from ovor.prompts.orthogonal import gram_schmidt, orthogonality
 @dataclass(frozen=True, config=STRICT)
 class CodaPOptions:
     per_task: Count = 10
-    """components that each task adds at each layer"""
+    """components that each task adds at each layer (the paper: 100 in all, so 100 // tasks)"""
     length: Count = 4
     """prefix tokens, for keys and for values each"""
     layers: Layers = (0, 1, 2, 3, 4)
