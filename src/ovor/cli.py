@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -167,7 +168,7 @@ def choose_folder(arguments: RunArguments[Any]) -> "Folder":
     from ovor.experiments.folder import Folder, new_folder, unfinished_folder
 
     run = arguments.run
-    parent, name = Path("runs"), f"{run.data.replace('/', '_')}-{run.name}-seed{run.seed}"
+    parent, name = Path("runs"), f"{re.sub('[/:]', '_', run.data)}-{run.name}-seed{run.seed}"
     if arguments.out is None:
         return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
     folder = Folder(arguments.out)
@@ -215,7 +216,7 @@ def grid_command(argv: list[str]) -> None:
     from ovor.experiments import grid
     from ovor.experiments.progress import GridProgress
 
-    kind = arguments.data.replace("/", "_")
+    kind = re.sub("[/:]", "_", arguments.data)
     out = arguments.out or Path("runs") / f"grid-{arguments.preset}-{kind}"
     rows, seeds = grid.GRIDS[arguments.preset](arguments.data), list(dict.fromkeys(arguments.seeds))
     try:

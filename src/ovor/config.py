@@ -111,13 +111,16 @@ class Run:
     """One experiment: a method on a sequence of tasks, with one seed."""
 
     method: str = "oneprompt"
-    """oneprompt, oneprompt-deep, l2p, dualprompt or coda-p, each also with +vor for virtual outlier
-    regularization; ovor is short for oneprompt+vor, ovor-deep for oneprompt-deep+vor"""
+    """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, slca or l2, each also with +vor for
+    virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
+    oneprompt-deep+vor); simplecil, adam-finetune, adam-vpt-shallow, adam-vpt-deep, adam-adapter,
+    adam-ssf, ranpac; finetune, the lower bound"""
     options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """options of the method's own, by name"""
     vor: Vor | None = None
     data: str = "quickdraw"
-    """quickdraw, quickdraw-dev, or folder:PATH"""
+    """quickdraw, quickdraw-dev, folder:PATH, imagenet-r, imagenet-r:pilot, cifar-100, cub-200,
+    cub-200:pilot or imagenet-a"""
     tasks: Count = 10
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()

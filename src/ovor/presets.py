@@ -5,6 +5,7 @@ which embedded/tune.py chose on the development classes alone.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from ovor.config import Npos, OvorError, Run, Transform, Vor
 
@@ -21,11 +22,36 @@ QUICKDRAW_VOR = Vor(epochs=1, npos=Npos(k=50))
 
 PAPER = Run(data="folder", backbone="vit_base_patch16_224.augreg_in21k_ft_in1k", workers=4)
 
+# Sec. 5.1 and the appendix: 50 epochs on ImageNet-R, 20 elsewhere; a fifth of them for VOR.
+SHORT = replace(PAPER, epochs=20)
+PAPER_VOR = Vor()
+SHORT_VOR = Vor(epochs=4)
+FEW_VOR = replace(SHORT_VOR, npos=Npos(alpha=4, beta=60))
+
 # By data set: the run without VOR, and the VOR that goes with it.
 SETTINGS: dict[str, tuple[Run, Vor]] = {
     "quickdraw": (QUICKDRAW, QUICKDRAW_VOR),
     "quickdraw-dev": (replace(QUICKDRAW, data="quickdraw-dev", tasks=5), QUICKDRAW_VOR),
-    "folder": (PAPER, Vor()),
+    "folder": (PAPER, PAPER_VOR),
+    "imagenet-r": (PAPER, PAPER_VOR),
+    "cifar-100": (replace(SHORT, transform=Transform(crop_pct=1.0)), SHORT_VOR),
+    "cub-200": (SHORT, replace(FEW_VOR, npos=replace(FEW_VOR.npos, sigma=0.1))),
+    "imagenet-a": (SHORT, replace(FEW_VOR, tau_current=-15.0)),
+}
+
+# Methods with an optimiser of their own have a learning rate and schedule of their own
+# (methods.md, L); the rest takes the data set's.
+TUNED_ONCE = {"lr": 0.01, "schedule": "cosine", "batch_size": 48}
+METHOD_SETTINGS: dict[str, dict[str, Any]] = {
+    "adam-finetune": {"lr": 0.01, "schedule": "cosine"},
+    "adam-vpt-shallow": TUNED_ONCE,
+    "adam-vpt-deep": {**TUNED_ONCE, "lr": 0.05},
+    "adam-adapter": TUNED_ONCE,
+    "adam-ssf": TUNED_ONCE,
+    "ranpac": TUNED_ONCE,
+    "slca": {"lr": 0.01, "schedule": "step"},
+    "l2": {"lr": 5e-5},
+    "finetune": {"lr": 5e-5},
 }
 
 
@@ -61,7 +87,9 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
     """The defaults for a data set and a method, by the names that the command line takes."""
     kind = data.partition(":")[0]
     if kind not in SETTINGS:
-        raise OvorError(f"There is no data set {data!r}: choose from {', '.join(SETTINGS)}:PATH.")
+        raise OvorError(
+            f"There is no data set {data!r}: choose from {', '.join(SETTINGS)} or folder:PATH."
+        )
     base, regularization = SETTINGS[kind]
     name = ALIASES.get(method, method)
     plain = name.removesuffix("+vor")
@@ -77,4 +105,5 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
         method=plain,
         options=options,
         vor=vor_preset(vor, regularization) if name != plain else None,
+        **METHOD_SETTINGS.get(plain, {}),
     )
