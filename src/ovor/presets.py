@@ -13,12 +13,18 @@ ALIASES = {"ovor": "oneprompt+vor", "ovor-deep": "oneprompt-deep+vor"}
 
 QUICKDRAW = Run(
     data="quickdraw",
-    transform=Transform(scale=(0.6, 1.0), crop_pct=1.0),
+    transform=Transform(scale=(0.8, 1.0), crop_pct=1.0),
     epochs=4,
-    lr=5e-3,
+    lr=0.01,
     batch_size=64,
 )
-QUICKDRAW_VOR = Vor(epochs=1, npos=Npos(k=50))
+QUICKDRAW_VOR = Vor(
+    epochs=1,
+    weight=0.1,
+    tau_current=-12.0,
+    tau_outlier=0.0,
+    npos=Npos(sigma=1.0, k=50),
+)
 
 PAPER = Run(data="folder", backbone="vit_base_patch16_224.augreg_in21k_ft_in1k", workers=4)
 
