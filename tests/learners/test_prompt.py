@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from ovor.backbones import load_backbone
-from ovor.learners import METHODS, build_learner
+from ovor.learners import build_learner
+from ovor.prompts import PROMPTS
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PROMPTS)
 def test_features_head_and_loss_are_float32_under_bfloat16(method: str, tiny_backbone: str) -> None:
     autocast = partial(torch.autocast, "cpu", torch.bfloat16)
     vit = load_backbone(tiny_backbone).vit

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ovor.backbones import pet
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Run
-from ovor.learners.base import Autocast, Batches, Learner
+from ovor.learners.base import Autocast, Batches, Learner, nothing
 from ovor.learners.simplecil import Prototypes, set_means
 from ovor.seeds import WEIGHTS, generator
 
@@ -77,9 +77,9 @@ class FirstTaskTuning(Learner):
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         decay = self.options.weight_decay
-        # Later tasks have nothing to learn; an optimiser must have something.
-        parameters = self.learnable() or [nn.Parameter(torch.zeros(()))]
-        return torch.optim.SGD(parameters, lr=run.lr, momentum=0.9, weight_decay=decay)
+        return torch.optim.SGD(
+            self.learnable() or nothing(), lr=run.lr, momentum=0.9, weight_decay=decay
+        )
 
     def tuned_features(self, images: Tensor) -> Tensor:
         assert self.tuned is not None

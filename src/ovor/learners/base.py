@@ -39,7 +39,7 @@ class Learner(nn.Module):
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         """A new one for every task."""
-        return torch.optim.Adam(self.learnable(), lr=run.lr)
+        return torch.optim.Adam(self.learnable() or nothing(), lr=run.lr)
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """The training loss of one batch of the current task (labels counted within it)."""
@@ -91,3 +91,8 @@ class Learner(nn.Module):
         """How many numbers training may change, over all tasks; what is only kept is left out."""
         frozen = {id(p) for p in self.backbone.parameters()}
         return sum(p.numel() for p in self.parameters() if id(p) not in frozen)
+
+
+def nothing() -> list[nn.Parameter]:
+    """For the optimiser of a task that learns nothing by gradients: torch refuses an empty one."""
+    return [nn.Parameter(torch.zeros(()))]
