@@ -267,10 +267,40 @@ def cost_command(argv: list[str]) -> None:
         Console().print(cost.as_tables(table), highlight=False)
 
 
+@dataclass(frozen=True)
+class DoctorArguments:
+    json: bool = False
+    """print the findings as JSON, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def doctor_command(argv: list[str]) -> None:
+    """What this machine has, which data sets are found, and how to get what is missing."""
+    arguments = tyro.cli(
+        DoctorArguments,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+        prog="ovor doctor",
+        description="Versions, devices, the embedded backbone, and the paper's data sets: found, "
+        "or what to download and where to put it.",
+    )
+    from rich.console import Console
+
+    from ovor.experiments import doctor
+
+    found = doctor.examine()
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        Console().print(doctor.as_tables(found))
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run": run_command,
     "grid": grid_command,
     "cost": cost_command,
+    "doctor": doctor_command,
 }
 
 

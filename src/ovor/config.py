@@ -148,6 +148,8 @@ class Run:
     """of the ViT; norm, head, losses and outliers are always fp32"""
     workers: Annotated[int, Field(ge=0)] = 0
     """processes that load images; 0 loads in the main one"""
+    cache: Annotated[float, Field(ge=0)] = 0.0
+    """GB of decoded images to keep on disk, so that later epochs decode nothing; 0 keeps none"""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
 

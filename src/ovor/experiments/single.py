@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from ovor.backbones import Architecture, load_backbone
 from ovor.checkpoint import save_tensors
 from ovor.config import OvorError, Run
+from ovor.data.cache import cached
 from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
@@ -61,7 +62,7 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
     """Load all that the run names; whatever is wrong with it is said here."""
     if run.threads:
         torch.set_num_threads(run.threads)
-    dataset = load_dataset(run.data)
+    dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
     order = class_order(run.order, len(dataset.class_names), run.seed)
     sizes = task_sizes(len(order), run.tasks, run.task_sizes)
     tasks = split(dataset, order, sizes)

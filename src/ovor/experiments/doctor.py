@@ -1,0 +1,67 @@
+"""What this machine has: versions, devices, the embedded default, data sets; and how to get more."""
+
+import os
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from rich.console import Group
+from rich.table import Table
+
+from ovor.backbones import load_backbone
+from ovor.config import OvorError
+from ovor.data.describe import describe
+
+
+def examine() -> dict[str, Any]:
+    return {
+        "versions": {
+            "ovor": version("ovor"),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "devices": devices(),
+        "embedded": embedded(),
+        "hub_cache": os.environ.get("HF_HUB_CACHE", "~/.cache/huggingface/hub"),
+        "data": [
+            {
+                "name": item.name,
+                "found": str(item.found) if item.found else None,
+                "problem": item.problem,
+                "advice": item.advice,
+            }
+            for item in describe()
+        ],
+    }
+
+
+def devices() -> dict[str, str]:
+    found = {"cpu": f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()}"}
+    for number in range(torch.cuda.device_count()):
+        found[f"cuda:{number}"] = torch.cuda.get_device_name(number)
+    if torch.backends.mps.is_available():
+        found["mps"] = "Apple GPU"
+    return found
+
+
+def embedded() -> str:
+    try:
+        return f"whole, sha256 {load_backbone('embedded').sha256[:12]}"
+    except OvorError as error:
+        return str(error)
+
+
+def as_tables(found: dict[str, Any]) -> Group:
+    machine = Table("what", "found", title="This machine")
+    for name, number in found["versions"].items():
+        machine.add_row(name, number)
+    for name, device in found["devices"].items():
+        machine.add_row(name, device)
+    machine.add_row("embedded backbone", found["embedded"])
+    machine.add_row("hub cache", found["hub_cache"])
+    data = Table("data set", "state", title="Data sets of the paper")
+    for item in found["data"]:
+        usable = item["found"] and not item["problem"]
+        data.add_row(item["name"], item["found"] if usable else item["problem"] or item["advice"])
+    return Group(machine, data)
