@@ -1,4 +1,4 @@
-"""What this machine has: versions, devices, the embedded default, data sets; and how to get more."""
+"""What this machine has: versions, devices, the embedded default, data sets; what to get."""
 
 import os
 import platform
