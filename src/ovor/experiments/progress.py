@@ -113,6 +113,7 @@ class RunProgress:
             f"task {event['task'] + 1:>2}/{self.tasks}: "
             f"{accuracy[-1]:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
             highlight=False,
+            soft_wrap=True,
         )
 
 
@@ -148,6 +149,7 @@ class GridProgress:
             f"{name}: A_T {metrics['A_T']:.2f}, F_T {metrics['F_T']:.2f}, "
             f"{result['seconds']:.0f} s",
             highlight=False,
+            soft_wrap=True,
         )
         self.bar.advance(self.row)
 
