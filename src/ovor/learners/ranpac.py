@@ -122,5 +122,6 @@ def ridge_solution(gram: Tensor, sums: Tensor, ridge: float) -> Tensor:
     system = gram + ridge * torch.eye(len(gram), device=gram.device, dtype=gram.dtype)
     factor, failed = torch.linalg.cholesky_ex(system)
     if failed:  # a ridge below the rounding of G
-        return torch.linalg.lstsq(system, sums).solution
+        solution: Tensor = torch.linalg.lstsq(system, sums).solution
+        return solution
     return torch.cholesky_solve(sums, factor)
