@@ -70,6 +70,7 @@ def train(session: Session, learner: Learner) -> Position:
             "epoch": position.epoch,
             "train_images": [len(task.train) for task in session.tasks],
             "test_images": [len(task.test) for task in session.tasks],
+            "epochs": [learner.epochs(session.run, t) for t in range(len(session.tasks))],
         }
     )
     for number in range(position.task, len(session.tasks)):

@@ -91,10 +91,12 @@ class RunProgress:
     def begin(self, event: dict[str, Any]) -> None:
         train, test = event["train_images"], event["test_images"]
         self.tasks = len(train)
+        # A task without epochs looks at each image once.
+        passes = [self.per_image if epochs else WORK["means"] for epochs in event["epochs"]]
 
-        def work(tasks: int) -> int:
+        def work(tasks: int) -> Any:
             tested = sum(sum(test[: t + 1]) for t in range(tasks))
-            return int(sum(train[:tasks]) * self.per_image + tested)
+            return sum(train[t] * passes[t] for t in range(tasks)) + tested
 
         done = work(event["task"])
         if event["epoch"]:
