@@ -100,10 +100,9 @@ class Transform:
     """pixels in [0, 1] are normalised as (x - mean) / std"""
 
     def __post_init__(self) -> None:
-        if not self.scale[0] <= self.scale[1] <= 1:
-            raise ValueError(f"transform.scale must grow and end at 1 at most, not {self.scale}")
-        if self.ratio[0] > self.ratio[1]:
-            raise ValueError(f"transform.ratio must grow, not {self.ratio}")
+        for name, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
+            if low > high:
+                raise ValueError(f"transform.{name} must grow, not ({low}, {high})")
 
 
 @dataclass(frozen=True, config=STRICT)

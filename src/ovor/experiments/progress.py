@@ -161,8 +161,8 @@ def result_table(result: dict[str, Any]) -> Table:
     metrics = result["metrics"]
     table = Table(
         title=f"{result['method']} on {result['data']}, seed {result['seed']}",
-        caption=f"A_T {metrics['A_T']:.2f} %   F_T {metrics['F_T']:.2f} %   "
-        f"{result['learnable_parameters']:,} learned parameters   {result['seconds']:.0f} s",
+        caption=f"A_T {metrics['A_T']:.2f} %   F_T {metrics['F_T']:.2f} %\n"
+        f"{result['learnable_parameters']:,} learned parameters, {result['seconds']:.0f} s",
     )
     for column in ("task", "classes", "when learned", "at the end", "task given"):
         table.add_column(column, justify="right")
