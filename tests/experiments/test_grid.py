@@ -8,8 +8,8 @@ import pytest
 
 from ovor.config import OvorError, Run
 from ovor.experiments import grid
-from ovor.learners import METHODS
 from ovor.presets import VOR_PRESETS, settings
+from ovor.prompts import PROMPTS
 
 
 def test_missing_runs_are_done_and_finished_ones_are_not_repeated(
@@ -60,9 +60,9 @@ def test_rows_not_run_yet_say_so(tiny_run: Run, tmp_path: Path) -> None:
 
 def test_the_core_grid_has_every_method_and_the_controls() -> None:
     rows = {row.label: row.run for row in grid.core("quickdraw")}
-    assert set(METHODS) <= set(rows)
-    assert all(rows[f"{method}+vor"].vor is not None for method in METHODS)
-    assert len(rows) == 2 * len(METHODS) + len(VOR_PRESETS) - 1
+    assert set(PROMPTS) <= set(rows)
+    assert all(rows[f"{method}+vor"].vor is not None for method in PROMPTS)
+    assert len(rows) == 2 * len(PROMPTS) + len(VOR_PRESETS) - 1
     assert len({repr(run) for run in rows.values()}) == len(rows)
 
 

@@ -83,9 +83,10 @@ class Learner(nn.Module):
         self.load_state_dict({**own, **state})
 
     def shared_names(self) -> set[str]:
+        """Names of the backbone's weights, and second names of what has two."""
         weights = {id(p) for p in self.backbone.parameters()}
-        named = self.named_parameters(remove_duplicate=False)
-        return {name for name, p in named if id(p) in weights}
+        first = {name for name, p in self.named_parameters() if id(p) not in weights}
+        return {name for name, _ in self.named_parameters(remove_duplicate=False)} - first
 
     def learned_parameters(self) -> int:
         """How many numbers training may change, over all tasks; what is only kept is left out."""
