@@ -109,12 +109,6 @@ class Aper(FirstTaskTuning):
             plain = self.backbone(images)
         return torch.cat([plain, self.tuned_features(images)], dim=1)
 
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)  # type: ignore[no-any-return]
-
 
 class AperFinetune(Aper):
     Options: ClassVar[type] = TuningOptions

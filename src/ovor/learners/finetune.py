@@ -52,18 +52,12 @@ class Finetune(Learner):
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         logits = self.head(self.features(images))
-        first = logits.shape[1] - len(self.head.tasks[-1].bias)  # type: ignore[arg-type]
+        first = logits.shape[1] - len(self.head.tasks[-1].bias)
         return F.cross_entropy(logits, labels + first)
 
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
             return self.tuned(images)  # type: ignore[no-any-return]
-
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)  # type: ignore[no-any-return]
 
 
 class L2(Learner):
@@ -99,9 +93,3 @@ class L2(Learner):
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
             return self.tuned(images)  # type: ignore[no-any-return]
-
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)  # type: ignore[no-any-return]

@@ -43,9 +43,3 @@ class PromptLearner(Learner):
 
     def features(self, images: Tensor) -> Tensor:
         return self.encode(images)[0]
-
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)  # type: ignore[no-any-return]

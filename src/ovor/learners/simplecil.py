@@ -61,12 +61,6 @@ class SimpleCil(Learner):
         with self.autocast():
             return self.backbone(images)  # type: ignore[no-any-return]
 
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)  # type: ignore[no-any-return]
-
 
 def set_means(head: Prototypes, learner: Learner, images: Callable[[], Batches]) -> None:
     """The mean feature of each class of the current task, by one pass."""

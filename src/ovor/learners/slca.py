@@ -134,9 +134,6 @@ class Slca(Learner):
         with self.autocast():
             return self.tuned(images)  # type: ignore[no-any-return]
 
-    def current_logits(self, features: Tensor) -> Tensor:
-        return self.head.current(features)
-
     def logits(self, features: Tensor) -> Tensor:
         return self.aligned(features)  # type: ignore[no-any-return]
 
