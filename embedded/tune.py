@@ -1,8 +1,9 @@
 """Choose the hyper-parameters of the embedded default on the development classes alone.
 
 Step by step: each takes the best mean A_T over its methods and the seeds, with all that earlier
-steps chose. What was measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py
-repeats the choice, and a test compares the two.
+steps chose. First what all prompts share, then what each other method has of its own. What was
+measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py repeats the choice,
+and a test compares the two.
 
     python embedded/tune.py
 """
@@ -11,6 +12,7 @@ import argparse
 import itertools
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,16 @@ from typing import Any
 import numpy as np
 
 from ovor.config import Run
-from ovor.experiments.grid import Row, collect, run_grid
+from ovor.experiments.grid import folder_of, run_grid
+from ovor.experiments.tables import Row
 from ovor.presets import settings
 
 DATA = "quickdraw-dev"
 SEEDS = [0, 1]
+Choice = dict[str, Any]
+Options = dict[str, tuple[float, ...]]
+Steps = list[tuple[tuple[str, ...], Options]]
+
 START = {
     "lr": 1e-2,
     "scale": 0.8,
@@ -33,15 +40,25 @@ START = {
 }
 # One method without and one with a query stand for all in what VOR does not touch.
 PLAIN = ("oneprompt", "dualprompt")
-STEPS: list[tuple[tuple[str, ...], dict[str, tuple[float, ...]]]] = [
+SHARED: Steps = [
     (PLAIN, {"lr": (3e-3, 1e-2, 3e-2)}),
     (PLAIN, {"scale": (0.5, 0.8)}),
     (("ovor",), {"tau_current": (-6.0, -12.0, -24.0), "tau_outlier": (-3.0, 0.0)}),
     (("ovor",), {"weight": (0.1, 0.3), "sigma": (0.3, 1.0)}),
 ]
 
+# What each other method has of its own; a name with a dot is an option. Adapters stand for all that
+# tunes few parameters on the first task.
+FIRST_TASK: Options = {"lr": (1e-2, 3e-2, 1e-1)}
+OWN: dict[str, list[Options]] = {
+    "adam-finetune": [FIRST_TASK],
+    "adam-adapter": [FIRST_TASK],
+    "ranpac": [{"options.projection": (1000, 4000)}],
+    "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
+}
 
-def configure(method: str, choice: dict[str, float]) -> Run:
+
+def with_shared(method: str, choice: Choice) -> Run:
     run = settings(DATA, method)
     shape = replace(run.transform, scale=(choice["scale"], 1.0))
     run = replace(run, lr=choice["lr"], transform=shape)
@@ -57,12 +74,42 @@ def configure(method: str, choice: dict[str, float]) -> Run:
     return replace(run, vor=vor)
 
 
-def row(method: str, choice: dict[str, float]) -> Row:
-    """Named by what matters to the method, so that no run is done twice."""
-    names = ("lr", "scale") if method in PLAIN else tuple(choice)
-    return Row(
-        f"{method} " + " ".join(f"{n}={choice[n]}" for n in names), configure(method, choice)
-    )
+def with_own(method: str, choice: Choice) -> Run:
+    run = settings(DATA, method)
+    fields = {name: value for name, value in choice.items() if "." not in name}
+    own = {name.removeprefix("options."): choice[name] for name in choice if "." in name}
+    return replace(run, **fields, options={**run.options, **own})
+
+
+def search(
+    steps: Steps, chosen: Choice, configure: Callable[[str, Choice], Run], out: Path, jobs: int
+) -> tuple[Choice, list[dict[str, Any]]]:
+    """The choice after all steps, and the mean A_T of everything that was tried."""
+    measured = []
+    for methods, options in steps:
+        candidates = [
+            {**chosen, **dict(zip(options, values, strict=True))}
+            for values in itertools.product(*options.values())
+        ]
+        rows = [
+            [Row(f"{method} {choice}", configure(method, choice)) for method in methods]
+            for choice in candidates
+        ]
+        for row, seed, result in run_grid(list(itertools.chain(*rows)), SEEDS, out, jobs):
+            print(f"{row.label}, seed {seed}: A_T {result['metrics']['A_T']:.2f}", flush=True)
+        scores = [score(its_rows, out) for its_rows in rows]
+        measured += [
+            {"methods": methods, "options": {name: choice[name] for name in options}, "A_T": mean}
+            for choice, mean in zip(candidates, scores, strict=True)
+        ]
+        chosen = candidates[int(np.argmax(scores))]
+        print(f"chosen so far: {chosen}", flush=True)
+    return chosen, measured
+
+
+def score(rows: list[Row], out: Path) -> float:
+    results = [folder_of(out, row, seed).result() for row in rows for seed in SEEDS]
+    return round(float(np.mean([result["metrics"]["A_T"] for result in results])), 3)
 
 
 def main() -> None:
@@ -70,28 +117,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
-    chosen, measured = dict(START), []
-    for methods, options in STEPS:
-        scored: list[tuple[float, dict[str, float]]] = []
-        candidates = [
-            {**chosen, **dict(zip(options, values, strict=True))}
-            for values in itertools.product(*options.values())
-        ]
-        rows = [[row(method, choice) for method in methods] for choice in candidates]
-        for done, seed, result in run_grid(
-            list(itertools.chain(*rows)), SEEDS, args.out, args.jobs
-        ):
-            print(f"{done.label}, seed {seed}: A_T {result['metrics']['A_T']:.2f}", flush=True)
-        for choice, its_rows in zip(candidates, rows, strict=True):
-            entries = collect(its_rows, SEEDS, args.out)
-            score = float(np.mean([entry["A_T"] for entry in entries]))
-            scored.append((score, choice))
-            measured.append(
-                {"methods": methods, "options": {n: choice[n] for n in options}, "A_T": score}
-            )
-        chosen = max(scored, key=lambda pair: pair[0])[1]
-        print(f"chosen so far: {chosen}", flush=True)
-    record: dict[str, Any] = {"data": DATA, "seeds": SEEDS, "chosen": chosen, "measured": measured}
+    chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
+    own = {}
+    for method, steps in OWN.items():
+        own[method], more = search(
+            [((method,), step) for step in steps], {}, with_own, args.out, args.jobs
+        )
+        measured += more
+    record: dict[str, Any] = {
+        "data": DATA,
+        "seeds": SEEDS,
+        "chosen": chosen,
+        "own": own,
+        "measured": measured,
+    }
     Path(__file__).with_name("tuning.json").write_text(json.dumps(record, indent=1) + "\n")
 
 

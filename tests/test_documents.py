@@ -7,14 +7,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ovor.config import RUN, Run
-from ovor.experiments import grid
+from ovor.experiments import summary
+from ovor.experiments.tables import sections
 from ovor.presets import settings
 
 ROOT = Path(__file__).parent.parent
+# Tables measured on the drawings, and where they are shown.
+MEASURED = {"core": "README.md"}
 EXAMPLE = ROOT / "tests/contracts/example_prompt.py"
 
 
@@ -68,18 +72,25 @@ def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
     assert found == chosen
 
 
-def test_the_readme_table_is_the_measured_one() -> None:
-    entries = json.loads((ROOT / "docs/results/core-quickdraw.json").read_text())
-    assert [entry["label"] for entry in entries] == [row.label for row in grid.core("quickdraw")]
-    assert all(entry["seeds"] == [0, 1, 2, 3, 4] for entry in entries)
-    assert grid.as_markdown(entries) in (ROOT / "README.md").read_text()
+def measured(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / f"docs/results/{name}-quickdraw.json").read_text())  # type: ignore[no-any-return]
 
 
-def test_the_measured_backbone_is_the_embedded_one() -> None:
+@pytest.mark.parametrize(("name", "document"), MEASURED.items())
+def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: str) -> None:
+    found = measured(name)
+    table, parts = sections(name, ["quickdraw"], [], [])
+    labels = [[row.label for row in part.rows] for part in parts]
+    assert [[row["label"] for row in part["rows"]] for part in found["sections"]] == labels
+    assert summary.as_markdown(found["sections"], table.measure) in (ROOT / document).read_text()
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_measured_backbone_is_the_embedded_one(name: str) -> None:
     from ovor.backbones import load_backbone
 
-    entries = json.loads((ROOT / "docs/results/core-quickdraw.json").read_text())
-    assert {entry["backbone"] for entry in entries} == {load_backbone("embedded").sha256}
+    rows = [row for part in measured(name)["sections"] for row in part["rows"]]
+    assert {row["backbone"] for row in rows if row["seeds"]} == {load_backbone("embedded").sha256}
 
 
 @pytest.mark.slow
@@ -89,8 +100,8 @@ def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
     from ovor.experiments.folder import Folder
     from ovor.experiments.single import execute
 
-    entries = json.loads((ROOT / "docs/results/core-quickdraw.json").read_text())
-    (entry,) = (entry for entry in entries if entry["label"] == label)
+    (part,) = measured("core")["sections"]
+    (entry,) = (row for row in part["rows"] if row["label"] == label)
     run = replace(settings("quickdraw", label), threads=1)
     result = execute(run, Folder(tmp_path / "again"))
     assert result["metrics"]["A_T"] == pytest.approx(entry["A_T"][0], abs=1.0)

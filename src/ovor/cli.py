@@ -183,16 +183,30 @@ def choose_folder(arguments: RunArguments[Any]) -> "Folder":
 
 @checked(frozen=True)
 class GridArguments:
-    preset: tyro.conf.Positional[Literal["core"]] = "core"
-    """which table: core has every prompt method with and without VOR, and OVOR's controls"""
-    data: str = "quickdraw"
-    """quickdraw, quickdraw-dev, or folder:PATH"""
+    preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")] = "core"
+    """one of the tables above"""
+    data: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    """data sets instead of the paper's: quickdraw needs no download"""
+    tasks: Annotated[tuple[Count, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    """numbers of tasks instead of the paper's"""
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    """some rows of the table, by their methods"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """each seed is a class order, initial weights, augmentation and noise"""
+    backbone: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    """another backbone than the data set's"""
+    epochs: Annotated[Count | None, tyro.conf.arg(help_behavior_hint="")] = None
+    """other epochs than the method's; VOR's share stays the same"""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """where to compute; --jobs 1 to give one run all of a GPU"""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """of the ViT"""
     jobs: Count = field(default_factory=lambda: os.cpu_count() or 1)
     """runs at a time, each in a process with one thread"""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
-    """folder of the result folders (default: runs/grid-PRESET-DATA)"""
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/grid")
+    """folder of the result folders; tables share the runs that they have in common"""
+    show: bool = False
+    """run nothing, print what is there"""
     markdown: bool = False
     """print the table as Markdown"""
     json: bool = False
@@ -202,36 +216,64 @@ class GridArguments:
 
 
 def grid_command(argv: list[str]) -> None:
-    """Many runs over methods and seeds, as means; skips what is done, so stop it at will."""
+    """A table of the paper: every run that is missing, then means against the paper's figures."""
+    from ovor.experiments.tables import TABLES, sections
+
+    listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
     arguments = tyro.cli(
         GridArguments,
         args=argv,
         config=(tyro.conf.FlagCreatePairsOff,),
         prog="ovor grid",
         description="Every run of a table that is not done yet, then the table: mean ± population "
-        "standard deviation over the seeds.",
+        "standard deviation over the seeds, beside the paper's figures and the difference where "
+        f"the data are the paper's. Stop and continue it at will.\n\nTables:\n{listing}",
     )
+    if arguments.preset not in TABLES:
+        sys.exit(
+            wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
+        )
     from rich.console import Console
 
-    from ovor.experiments import grid
+    from ovor.experiments import grid, summary
     from ovor.experiments.progress import GridProgress
 
-    kind = re.sub("[/:]", "_", arguments.data)
-    out = arguments.out or Path("runs") / f"grid-{arguments.preset}-{kind}"
-    rows, seeds = grid.GRIDS[arguments.preset](arguments.data), list(dict.fromkeys(arguments.seeds))
-    try:
-        with GridProgress(len(rows) * len(seeds)) as progress:
-            for row, seed, result in grid.run_grid(rows, seeds, out, arguments.jobs):
-                progress.done(f"{row.label}, seed {seed}", result)
-    except KeyboardInterrupt:
-        sys.exit(stopped("Stopped. The same command continues."))
-    entries = grid.collect(rows, seeds, out)
+    table, parts = sections(
+        arguments.preset,
+        list(arguments.data),
+        list(arguments.tasks),
+        list(arguments.methods),
+        lambda run: adapt(run, arguments),
+    )
+    seeds = list(dict.fromkeys(arguments.seeds))
+    if not arguments.show:
+        rows = [row for part in parts for row in part.rows]
+        try:
+            with GridProgress(len(rows) * len(seeds)) as progress:
+                for row, seed, result in grid.run_grid(rows, seeds, arguments.out, arguments.jobs):
+                    progress.done(f"{row.label}, seed {seed}", result)
+        except KeyboardInterrupt:
+            sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
+    found = summary.collect(parts, table.measure, seeds, arguments.out)
     if arguments.json:
-        print(grid.as_json(entries), end="")
+        print(summary.as_json(arguments.preset, seeds, found), end="")
     elif arguments.markdown:
-        print(grid.as_markdown(entries), end="")
+        print(summary.as_markdown(found, table.measure), end="")
     else:
-        Console().print(grid.as_table(entries, f"{arguments.data}, {len(seeds)} seeds"))
+        Console().print(summary.as_tables(found, table.measure))
+
+
+def adapt(run: Run, arguments: GridArguments) -> Run:
+    """The run of a table on another backbone or device, or shorter."""
+    changed = replace(run, device=arguments.device, precision=arguments.precision)
+    if arguments.backbone:
+        changed = replace(changed, backbone=arguments.backbone)
+    if arguments.epochs:
+        vor = run.vor
+        if vor:
+            vor = replace(vor, epochs=max(1, round(vor.epochs * arguments.epochs / run.epochs)))
+        changed = replace(changed, epochs=arguments.epochs, vor=vor)
+    return changed
 
 
 @checked(frozen=True)

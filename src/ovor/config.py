@@ -37,8 +37,8 @@ class Npos:
 
     sigma: Positive = 1.0
     """standard deviation of the noise"""
-    alpha: Count = 10
-    """boundary samples per class"""
+    alpha: Positive = 10
+    """boundary samples per class, on average over the task's classes"""
     beta: Count = 160
     """outliers per class"""
     k: Count = 100
@@ -147,6 +147,8 @@ class Run:
     """of the ViT; norm, head, losses and outliers are always fp32"""
     workers: Annotated[int, Field(ge=0)] = 0
     """processes that load images; 0 loads in the main one"""
+    keep: Literal["last", "tasks"] = "last"
+    """learned weights to keep: those after the last task, or those after every task as well"""
     cache: Annotated[float, Field(ge=0)] = 0.0
     """GB of decoded images to keep on disk, so that later epochs decode nothing; 0 keeps none"""
     threads: Annotated[int, Field(ge=0)] = 0

@@ -60,6 +60,19 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "finetune": {"lr": 5e-5},
 }
 
+# On the drawings: learning rates and widths from embedded/tune.py. What learns from the first task
+# alone gets the 20 epochs of its authors; the gradient steps of all others are ten times as many.
+FIRST_TASK = {"epochs": 20, "batch_size": 64}
+QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
+    "adam-finetune": {**FIRST_TASK, "lr": 0.01},
+    "adam-vpt-shallow": {**FIRST_TASK, "lr": 0.01},
+    "adam-vpt-deep": {**FIRST_TASK, "lr": 0.01},
+    "adam-adapter": {**FIRST_TASK, "lr": 0.01},
+    "adam-ssf": {**FIRST_TASK, "lr": 0.01},
+    "ranpac": {**FIRST_TASK, "lr": 0.01, "options": {"projection": 4000}},
+    "slca": {"lr": 0.01, "options": {"slowdown": 0.1}},
+}
+
 
 # How outliers are made, or which part of VOR is left out.
 VOR_PRESETS = {
@@ -102,14 +115,16 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
     if plain in ALIASES:
         raise OvorError(f"{plain} has VOR already: leave out the +vor of {method}.")
     tasks = tasks or base.tasks
-    # CODA-P shares 100 components among the tasks.
-    options = {"per_task": max(1, 100 // tasks)} if plain == "coda-p" else {}
+    own = METHOD_SETTINGS.get(plain, {})
+    if kind.startswith("quickdraw"):
+        own = {**own, **QUICKDRAW_METHODS.get(plain, {})}
+    if plain == "coda-p":  # shares 100 components among the tasks
+        own = {"options": {"per_task": max(1, 100 // tasks)}}
     return replace(
         base,
         data=data,
         tasks=tasks,
         method=plain,
-        options=options,
         vor=vor_preset(vor, regularization) if name != plain else None,
-        **METHOD_SETTINGS.get(plain, {}),
+        **own,
     )

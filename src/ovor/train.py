@@ -28,6 +28,7 @@ from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
 from ovor.seeds import HEAD_ORDER, NOISE, generator
+from ovor.stem import Pair, Stem
 
 SCHEMA = 1  # of the checkpoint
 Listener = Callable[[dict[str, Any]], None]
@@ -57,6 +58,7 @@ class Session:
     fabric: Fabric
     checkpoint: Path
     listen: Listener = field(repr=False)
+    stem: Stem | None = None
 
 
 def train(session: Session, learner: Learner) -> Position:
@@ -119,6 +121,8 @@ def learn_task(
     epochs = learner.epochs(run, task)
     head_phase = epochs - (vor.epochs if vor else 0)
     stored: tuple[Tensor, Tensor, Tensor] | None = None
+    if vor and first_epoch < head_phase and recall(session, learner, optimizer, task):
+        first_epoch = head_phase
     for epoch, factor in enumerate(lr_factors(run.schedule, epochs)):
         if epoch < first_epoch:
             continue
@@ -126,6 +130,8 @@ def learn_task(
             group["lr"] = run.lr * factor * group.get("factor", 1.0)
         if vor is None or epoch < head_phase:  # line 2: prompt and head, cross-entropy
             loss = train_epoch(session, learner, optimizer, task, epoch)
+            if session.stem and epoch + 1 == head_phase:
+                session.stem.keep(task, state_of(learner, optimizer))
         else:
             if stored is None or vor.refresh == "epoch":  # line 3: features and their outliers
                 fresh = epoch if vor.refresh == "epoch" else head_phase
@@ -154,17 +160,16 @@ def features_and_outliers(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One pass over the augmented training images, as at inference, and Algorithm 2 on it."""
     learner.eval()
-    current = session.tasks[task]
-    seen, targets = [], []
-    for images, labels in batches(session, task, epoch):
-        seen.append(learner.features(images))
-        targets.append(labels - current.start)
-        session.listen(
-            {"event": "features", "task": task, "epoch": epoch, "images": len(images), "loss": None}
-        )
-    features, target = torch.cat(seen), torch.cat(targets)
+    classes, start = len(session.tasks[task].classes), session.tasks[task].start
+    event = {"event": "features", "task": task, "epoch": epoch, "loss": None}
+    features, labels = once(
+        session,
+        f"features-{task}-{epoch}",
+        lambda: features_of(session, learner, batches(session, task, epoch), event),
+    )
     noise = generator(session.run.seed, task, epoch, NOISE)
-    return features, target, synthesize(features, target, len(current.classes), vor.npos, noise)
+    target = labels - start
+    return features, target, synthesize(features, target, classes, vor.npos, noise)
 
 
 def head_epoch(
@@ -201,25 +206,56 @@ def evaluate(
     incremental, given = [], []
     for number, task in enumerate(session.tasks[: last + 1]):
         right = right_given = 0
-        for images, labels in test_batches(
-            session.dataset.test,
-            task.test.indices,
-            task.test.labels,
-            session.run.transform,
-            batch_size=session.run.batch_size,
-            workers=session.run.workers,
-        ):
-            images, labels = session.fabric.to_device((images, labels))
-            logits = learner.logits(learner.features(images))
+        features_and_labels = tested(session, learner, last, number)
+        parts = (torch.split(part, session.run.batch_size) for part in features_and_labels)
+        for features, labels in zip(*parts, strict=True):
+            logits = learner.logits(features)
             inside = logits[:, task.start : task.start + len(task.classes)]
             right += int((logits.argmax(1) == labels).sum())
             right_given += int((inside.argmax(1) + task.start == labels).sum())
-            session.listen(
-                {"event": "test", "task": last, "on": number, "images": len(images), "loss": None}
-            )
         incremental.append(100 * right / len(task.test))
         given.append(100 * right_given / len(task.test))
     return tuple(incremental), tuple(given)
+
+
+def tested(session: Session, learner: Learner, last: int, number: int) -> Pair:
+    """Features and labels of the test images of a task, after task `last`."""
+    event = {"event": "test", "task": last, "on": number, "loss": None}
+    return once(
+        session,
+        f"test-{last}-{number}",
+        lambda: features_of(session, learner, test_images(session, number), event),
+    )
+
+
+def once(session: Session, name: str, compute: Callable[[], Pair]) -> Pair:
+    """What is computed, or what a run with the same stem has computed already."""
+    if session.stem is None:
+        return compute()
+    return session.stem.pair(name, session.fabric.device, compute)
+
+
+def features_of(
+    session: Session,
+    learner: Learner,
+    images: Iterator[tuple[Tensor, Tensor]],
+    event: dict[str, Any],
+) -> Pair:
+    pairs = []
+    for batch, labels in images:
+        pairs.append((learner.features(batch), labels))
+        session.listen({**event, "images": len(batch)})
+    return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
+
+
+def recall(session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int) -> bool:
+    """Take the epochs before the head phase from the stem, if they are there."""
+    state = session.stem.trained(task) if session.stem else None
+    if state is None:
+        return False
+    learner.load_learned_state({**learner.learned_state(), **select(state, "learner.")})
+    load_optimizer(optimizer, select(state, "optimizer."))
+    return True
 
 
 def lr_factors(schedule: str, epochs: int) -> list[float]:
@@ -257,6 +293,19 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
         yield session.fabric.to_device(batch)
 
 
+def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+    part = session.tasks[task].test
+    for batch in test_batches(
+        session.dataset.test,
+        part.indices,
+        part.labels,
+        session.run.transform,
+        batch_size=session.run.batch_size,
+        workers=session.run.workers,
+    ):
+        yield session.fabric.to_device(batch)
+
+
 def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The training images of a task as they are tested, with labels counted within it."""
     part, start = session.tasks[task].train, session.tasks[task].start
@@ -288,12 +337,16 @@ def save(
     position: Position,
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
+    meta = {"schema": SCHEMA, "backbone": session.backbone.sha256, "position": vars(position)}
+    save_tensors(session.checkpoint, state_of(learner, optimizer), meta)
+
+
+def state_of(learner: Learner, optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
     tensors = {f"learner.{k}": v for k, v in learner.learned_state().items()}
     if optimizer is not None:
         for i, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
-    meta = {"schema": SCHEMA, "backbone": session.backbone.sha256, "position": vars(position)}
-    save_tensors(session.checkpoint, tensors, meta)
+    return tensors
 
 
 def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:

@@ -1,73 +1,115 @@
-"""A grid runs what is missing, skips what is done, and shows means over seeds."""
+"""A grid runs what is missing, skips what is done, and shares what runs have in common."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ovor.config import OvorError, Run
+from ovor.config import RUN, OvorError, Run
 from ovor.experiments import grid
-from ovor.presets import VOR_PRESETS, settings
-from ovor.prompts import PROMPTS
+from ovor.experiments.tables import Row
 
 
 def test_missing_runs_are_done_and_finished_ones_are_not_repeated(
     tiny_run: Run, tmp_path: Path
 ) -> None:
-    rows = [grid.Row("plain", replace(tiny_run, vor=None)), grid.Row("with VOR", tiny_run)]
+    rows = [Row("plain", replace(tiny_run, vor=None)), Row("with VOR", tiny_run)]
     first = list(grid.run_grid(rows, [0], tmp_path, jobs=2))
     assert {(row.label, seed) for row, seed, _ in first} == {("plain", 0), ("with VOR", 0)}
     written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(list(grid.run_grid(rows, [0, 1], tmp_path, jobs=2))) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in written.items())
-    entries = grid.collect(rows, [0, 1], tmp_path)
-    values = [grid.folder_of(tmp_path, rows[0], s).result()["metrics"]["A_T"] for s in (0, 1)]
-    assert grid.cells(entries[0])[1] == f"{np.mean(values):.2f} ± {np.std(values):.2f}"
+
+
+def test_a_run_of_two_tables_has_one_folder(tiny_run: Run, tmp_path: Path) -> None:
+    one, other = Row("in one table", tiny_run), Row("in another", tiny_run)
+    assert grid.folder_of(tmp_path, one, 3).path == grid.folder_of(tmp_path, other, 3).path
+    changed = Row("in one table", replace(tiny_run, lr=0.5))
+    folders = [grid.folder_of(tmp_path, row, seed) for row in (one, changed) for seed in (0, 1)]
+    assert len({folder.path for folder in folders}) == 4
+
+
+def test_runs_that_differ_in_vor_share_a_stem_and_leave_none(tiny_run: Run, tmp_path: Path) -> None:
+    assert tiny_run.vor is not None
+    weights = (0.1, 0.2, 0.3)
+    rows = [Row(f"{w}", replace(tiny_run, vor=replace(tiny_run.vor, weight=w))) for w in weights]
+    todo = [(row, seed) for seed in (0, 1) for row in rows]
+    planned = list(grid.in_order(todo, tmp_path / "stems"))
+    # The first of each seed before all others; each seed has a stem of its own.
+    assert [(row.label, seed) for row, seed, _ in planned[:2]] == [("0.1", 0), ("0.1", 1)]
+    assert len({stem for _, _, stem in planned}) == 2
+    results = {
+        (row.label, seed): result for row, seed, result in grid.run_grid(rows, [0], tmp_path, 1)
+    }
+    assert len(results) == 3
+    assert not (tmp_path / "stems").exists()
+    alone = next(iter(grid.run_grid(rows[2:], [0], tmp_path / "alone", 1)))
+    assert alone[2]["accuracy"] == results["0.3", 0]["accuracy"]
+
+
+def test_a_run_without_family_has_no_stem(tiny_run: Run, tmp_path: Path) -> None:
+    rows = [Row("plain", replace(tiny_run, vor=None)), Row("with VOR", tiny_run)]
+    assert [stem for _, _, stem in grid.in_order([(row, 0) for row in rows], tmp_path)] == [
+        None
+    ] * 2
 
 
 def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_path: Path) -> None:
-    row = grid.Row("plain", replace(tiny_run, vor=None))
+    row = Row("plain", replace(tiny_run, vor=None))
     folder = grid.folder_of(tmp_path, row, 0)
-    folder.start(grid.run_of(row, 0))
-    folder.finish({"metrics": {}})
-    other = grid.Row("plain", replace(row.run, lr=0.5))
+    folder.start(replace(grid.run_of(row, 0), lr=0.5))
     with pytest.raises(OvorError, match="other settings"):
-        list(grid.run_grid([other], [0], tmp_path, jobs=1))
+        list(grid.run_grid([row], [0], tmp_path, jobs=1))
 
 
-def test_results_of_two_backbones_do_not_make_one_table(tiny_run: Run, tmp_path: Path) -> None:
-    rows = [grid.Row(name, tiny_run) for name in ("one", "two")]
-    for row in rows:
-        result = {
-            "seed": 0,
-            "metrics": {"A_T": 1.0, "F_T": 0.0},
-            "seconds": 1,
-            "learnable_parameters": 1,
-            "backbone": {"sha256": row.label},
-        }
-        folder = grid.folder_of(tmp_path, row, 0)
-        folder.start(grid.run_of(row, 0))
-        folder.finish(result)
-    with pytest.raises(OvorError, match="different backbones"):
-        grid.collect(rows, [0], tmp_path)
+SCRIPT = """
+import sys
+from pathlib import Path
+from ovor.config import RUN
+from ovor.experiments import grid
+from ovor.experiments.tables import Row
+
+if __name__ == "__main__":
+    run = RUN.validate_json(Path(sys.argv[1]).read_bytes())
+    list(grid.run_grid([Row("long", run)], [0], Path(sys.argv[2]), 1))
+"""
 
 
-def test_rows_not_run_yet_say_so(tiny_run: Run, tmp_path: Path) -> None:
-    entries = grid.collect([grid.Row("plain", tiny_run)], [0], tmp_path)
-    assert "| plain | not run yet | not run yet |" in grid.as_markdown(entries)
+def test_workers_go_when_the_grid_is_killed(tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "go.py").write_text(SCRIPT)
+    run = replace(tiny_run, epochs=100_000)
+    (tmp_path / "run.json").write_bytes(RUN.dump_json(run))
+    out = tmp_path / "out"
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "go.py", tmp_path / "run.json", out], stderr=subprocess.DEVNULL
+    )
+    events = grid.folder_of(out, Row("long", run), 0).events_file
+    wait_until(lambda: events.exists() and "epoch" in events.read_text())
+    children = subprocess.run(
+        ["pgrep", "-P", str(parent.pid)], capture_output=True, text=True, check=True
+    )
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_until(lambda: not any(alive(int(pid)) for pid in children.stdout.split()))
 
 
-def test_the_core_grid_has_every_method_and_the_controls() -> None:
-    rows = {row.label: row.run for row in grid.core("quickdraw")}
-    assert set(PROMPTS) <= set(rows)
-    assert all(rows[f"{method}+vor"].vor is not None for method in PROMPTS)
-    assert len(rows) == 2 * len(PROMPTS) + len(VOR_PRESETS) - 1
-    assert len({repr(run) for run in rows.values()}) == len(rows)
+def wait_until(condition: object, seconds: float = 60) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
-def test_released_preset_is_the_released_behaviour() -> None:
-    vor = settings("quickdraw", "ovor", "released").vor
-    assert vor is not None
-    assert not vor.npos.add_boundary
-    assert (vor.npos.space, vor.npos.self_neighbor, vor.npos.shuffle) == ("mixed", True, False)
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not (state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z")

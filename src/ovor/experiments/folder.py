@@ -18,6 +18,11 @@ class Folder:
         self.checkpoint = path / "checkpoint.safetensors"
         self.weights = path / "weights.safetensors"
         self.result_file = path / "result.json"
+        self.drift_file = path / "drift.json"  # of runs that keep the weights of every task
+
+    def weights_after(self, task: int) -> Path:
+        """Of runs that keep the weights of every task, counted from 0."""
+        return self.path / f"weights-{task + 1}.safetensors"
 
     @property
     def finished(self) -> bool:

@@ -1,83 +1,83 @@
-"""Many runs over methods and seeds, each in a process of its own, as means over the seeds.
+"""Many runs over rows and seeds, each in a process of its own.
 
 What is done is skipped and what was interrupted continues, so a grid can be stopped at any time.
 """
 
-import json
+import hashlib
 import os
+import re
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import Any
 
-import numpy as np
-from rich.table import Table
-
-from ovor.config import OvorError, Run
+from ovor.config import RUN, OvorError, Run
 from ovor.experiments.folder import Folder, read_run
-from ovor.presets import VOR_PRESETS, settings
-
-CORE_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: a label and the run that it stands for, whatever the seed."""
-
-    label: str
-    run: Run
-
-
-def core(data: str) -> list[Row]:
-    """The ten prompt methods of the paper's main table, and OVOR's controls."""
-    rows = []
-    for method in CORE_METHODS:
-        for name in (method, f"{method}+vor"):
-            rows.append(Row(name, settings(data, name)))
-    for preset, label in VOR_PRESETS.items():
-        if preset != "paper":
-            rows.append(Row(f"oneprompt+vor: {label}", settings(data, "ovor", preset)))
-    return rows
-
-
-GRIDS: dict[str, Callable[[str], list[Row]]] = {"core": core}
-
-
-def folder_of(out: Path, row: Row, seed: int) -> Folder:
-    name = "".join(c if c.isalnum() or c in "+-" else "_" for c in row.label)
-    return Folder(out / f"{name}-seed{seed}")
+from ovor.experiments.tables import Row
 
 
 def run_of(row: Row, seed: int) -> Run:
     return replace(row.run, seed=seed, threads=1)
 
 
+def folder_of(out: Path, row: Row, seed: int) -> Folder:
+    """Named by all settings that are not the default, so that tables share their common runs."""
+    run = run_of(row, seed)
+    data = re.sub("[^a-z0-9-]", "_", run.data)
+    return Folder(out / f"{data}-{run.name}-seed{seed}-{digest(run)}")
+
+
+def done(folder: Folder, run: Run) -> bool:
+    return folder.finished and (run.keep == "last" or folder.drift_file.exists())
+
+
+def digest(run: Run) -> str:
+    return hashlib.sha256(RUN.dump_json(run, exclude_defaults=True)).hexdigest()[:10]
+
+
+def family(run: Run) -> str | None:
+    """Equal for runs that differ in VOR's settings alone, and so share a stem; else None."""
+    if run.vor is None:
+        return None
+    common = replace(type(run.vor)(), epochs=run.vor.epochs, refresh=run.vor.refresh)
+    return digest(replace(run, vor=common))
+
+
 def run_grid(
     rows: list[Row], seeds: list[int], out: Path, jobs: int
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
     """Yield every result, those that exist first; each job computes with one thread."""
-    waiting: dict[Future[dict[str, Any]], tuple[Row, int]] = {}
+    todo: list[tuple[Row, int]] = []
+    for seed in seeds:
+        for row in rows:
+            folder, run = folder_of(out, row, seed), run_of(row, seed)
+            if folder.run_file.exists() and read_run(folder.run_file) != run:
+                raise OvorError(
+                    f"{folder.path} was started with other settings: remove it, or choose "
+                    "another --out."
+                )
+            if done(folder, run):
+                yield row, seed, folder.result()
+            elif (row, seed) not in todo:
+                todo.append((row, seed))
+    stems = out / "stems"
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
-        for seed in seeds:
-            for row in rows:
-                folder, run = folder_of(out, row, seed), run_of(row, seed)
-                if folder.run_file.exists() and read_run(folder.run_file) != run:
-                    raise OvorError(
-                        f"{folder.path} was started with other settings: remove it, or choose "
-                        "another --out."
-                    )
-                if folder.finished:
-                    yield row, seed, folder.result()
-                else:
-                    waiting[pool.submit(execute_one, run, folder.path)] = (row, seed)
+        waiting: dict[Future[dict[str, Any]], tuple[Row, int]] = {}
+        for row, seed, stem in in_order(todo, stems):
+            run, folder = run_of(row, seed), folder_of(out, row, seed)
+            waiting[pool.submit(execute_one, run, folder.path, stem)] = (row, seed)
         try:
             while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
+                ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in ready:
                     row, seed = waiting.pop(future)
                     yield row, seed, future.result()
         except BrokenProcessPool as error:
@@ -91,67 +91,46 @@ def run_grid(
             for child in active_children():
                 child.terminate()
             raise
+    shutil.rmtree(stems, ignore_errors=True)
+
+
+def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, int, Path | None]]:
+    """The first of each family before the others, which then find what it did."""
+    families = [family(run_of(row, seed)) for row, seed in todo]
+    sizes = Counter(families)
+    seen: set[str | None] = set()
+    later = []
+    for (row, seed), name in zip(todo, families, strict=True):
+        stem = stems / name if name and sizes[name] > 1 else None
+        if stem and name in seen:
+            later.append((row, seed, stem))
+        else:
+            seen.add(name)
+            yield row, seed, stem
+    yield from later
 
 
 def die_quietly() -> None:
-    """A worker has nothing to say about Ctrl-C: the parent does."""
+    """A worker leaves it to the parent to speak of Ctrl-C, and goes when the parent is gone.
+
+    Its checkpoint is whole at any moment.
+    """
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    Thread(target=follow, args=(os.getppid(),), daemon=True).start()
 
 
-def execute_one(run: Run, path: Path) -> dict[str, Any]:
-    from ovor.experiments.single import execute  # in the worker: the parent needs no torch
-
-    return execute(run, Folder(path))
-
-
-def collect(rows: list[Row], seeds: list[int], out: Path) -> list[dict[str, Any]]:
-    """Label, seeds and metrics of each row, from the results that exist."""
-    table = []
-    for row in rows:
-        folders = [folder_of(out, row, seed) for seed in seeds]
-        results = [folder.result() for folder in folders if folder.finished]
-        table.append(
-            {
-                "label": row.label,
-                "seeds": [result["seed"] for result in results],
-                "A_T": [round(result["metrics"]["A_T"], 3) for result in results],
-                "F_T": [round(result["metrics"]["F_T"], 3) for result in results],
-                "seconds": [result["seconds"] for result in results],
-                "learnable_parameters": results[0]["learnable_parameters"] if results else None,
-                "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
-            }
-        )
-    backbones = {entry["backbone"] for entry in table if entry["backbone"]}
-    if len(backbones) > 1:
-        raise OvorError(f"The runs in {out} used different backbones: remove the older ones.")
-    return table
+def follow(parent: int) -> None:
+    while os.getppid() == parent:
+        sleep(1)
+    os._exit(143)
 
 
-def mean_std(values: list[float]) -> str:
-    """Mean ± population standard deviation, the paper's convention."""
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f}" if values else "not run yet"
+def execute_one(run: Run, path: Path, stem: Path | None) -> dict[str, Any]:
+    # In the worker: the parent needs no torch.
+    from ovor.experiments.drift import measure_drift
+    from ovor.experiments.single import execute
 
-
-def cells(entry: dict[str, Any]) -> tuple[str, str, str, str]:
-    count = "" if entry["learnable_parameters"] is None else f"{entry['learnable_parameters']:,}"
-    return entry["label"], mean_std(entry["A_T"]), mean_std(entry["F_T"]), count
-
-
-HEADINGS = ("method", "A_T ↑", "F_T ↓", "learned parameters")
-
-
-def as_table(entries: list[dict[str, Any]], title: str) -> Table:
-    table = Table(*HEADINGS, title=title)
-    for entry in entries:
-        table.add_row(*cells(entry))
-    return table
-
-
-def as_markdown(entries: list[dict[str, Any]]) -> str:
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---|---|---|---|"]
-    lines += ["| " + " | ".join(cells(entry)) + " |" for entry in entries]
-    return "\n".join(lines) + "\n"
-
-
-def as_json(entries: list[dict[str, Any]]) -> str:
-    return json.dumps(entries, indent=1) + "\n"
+    result = execute(run, Folder(path), stem=stem)
+    if run.keep == "tasks":
+        measure_drift(Folder(path))
+    return result

@@ -21,6 +21,7 @@ from ovor.experiments.folder import Folder, read_run
 from ovor.learners import build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.stem import Stem
 from ovor.train import Listener, Position, Session, train
 
 SCHEMA = 1
@@ -32,8 +33,13 @@ def silent(event: dict[str, Any]) -> None:
     """Listens to nothing."""
 
 
-def execute(run: Run, folder: Folder, listen: Listener = silent) -> dict[str, Any]:
-    """Do the run, or what is left of it, and return what result.json holds."""
+def execute(
+    run: Run, folder: Folder, listen: Listener = silent, stem: Path | None = None
+) -> dict[str, Any]:
+    """Do the run, or what is left of it, and return what result.json holds.
+
+    `stem` is a folder where runs that differ in VOR's settings alone share the rest.
+    """
     if folder.run_file.exists() and read_run(folder.run_file) != run:
         raise OvorError(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
@@ -44,18 +50,26 @@ def execute(run: Run, folder: Folder, listen: Listener = silent) -> dict[str, An
     def note(event: dict[str, Any]) -> None:
         if event["event"] not in STEPS:
             folder.log(event)
+        if event["event"] == "task" and run.keep == "tasks":
+            save_weights(folder.weights_after(event["task"]), session, learner)
         listen(event)
 
     session, learner = prepare(run, folder.checkpoint, note)
+    if stem and run.vor:
+        session = replace(session, stem=Stem(stem))
     folder.start(run)
     position = train(session, learner)
-    names = [session.dataset.class_names[c] for c in session.order]
-    save_tensors(folder.weights, learner.learned_state(), {"schema": SCHEMA, "classes": names})
+    save_weights(folder.weights, session, learner)
     result = summary(session, learner, position)
     folder.finish(result)
     folder.checkpoint.unlink()
     folder.log({"event": "finished", **result["metrics"]})
     return result
+
+
+def save_weights(path: Path, session: Session, learner: Learner) -> None:
+    names = [session.dataset.class_names[c] for c in session.order]
+    save_tensors(path, learner.learned_state(), {"schema": SCHEMA, "classes": names})
 
 
 def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Session, Learner]:

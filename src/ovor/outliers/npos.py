@@ -45,7 +45,7 @@ def _outliers(features: Tensor, noise: Tensor, classes: int, npos: Npos) -> Tens
     # Distances do not feel a shift, but float32 does: see knn.
     shift = features.mean(0) if npos.space == "raw" else features.new_zeros(features.shape[1])
     index = features - shift if npos.space == "raw" else F.normalize(features)
-    boundary = _boundary(index, npos.alpha * classes, npos)
+    boundary = _boundary(index, max(1, round(npos.alpha * classes)), npos)
     # Released code: candidates are the noise alone, as often as there are boundary samples.
     origins = features[boundary] if npos.add_boundary else torch.zeros_like(features[:1])
     copies = 1 if npos.add_boundary else len(boundary)

@@ -1,0 +1,58 @@
+"""How far each task moved OnePrompt's prompt and the features of its test images (App. E).
+
+From the weights that a run with `keep="tasks"` left after every task.
+"""
+
+import json
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ovor.analysis.drift import (
+    centered_prompt_cosine,
+    feature_cosine,
+    kernel_cka,
+    linear_cka,
+    prompt_cosine,
+)
+from ovor.checkpoint import load_tensors, write_atomically
+from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.single import prepare
+from ovor.learners.base import Learner
+from ovor.train import Session, features_of, test_images
+
+MEASURES = ("prompt", "prompt_centered", "cosine", "cka_linear", "cka_kernel")
+
+
+@torch.no_grad()
+def measure_drift(folder: Folder) -> dict[str, list[float]]:
+    """Similarity in percent before and after each task from the second on, by measure."""
+    if folder.drift_file.exists():
+        return json.loads(folder.drift_file.read_text())  # type: ignore[no-any-return]
+    run = read_run(folder.run_file)
+    session, learner = prepare(run, folder.checkpoint)
+    learner.to(session.fabric.device).eval()
+    found: dict[str, list[float]] = {name: [] for name in MEASURES}
+    earlier: dict[str, Tensor] = {}
+    for number, task in enumerate(session.tasks):
+        before = test_features(session, learner, number) if number else None
+        learner.begin_task(len(task.classes), (run.seed, number))
+        state, _ = load_tensors(folder.weights_after(number))
+        learner.load_learned_state(state)
+        prompt = {k: v for k, v in state.items() if k.startswith("prompt.")}
+        if before is not None:
+            after = test_features(session, learner, number)
+            found["prompt"].append(prompt_cosine(earlier, prompt))
+            found["prompt_centered"].append(centered_prompt_cosine(earlier, prompt))
+            found["cosine"].append(feature_cosine(before, after))
+            found["cka_linear"].append(linear_cka(before, after))
+            found["cka_kernel"].append(kernel_cka(before, after))
+        earlier = prompt
+    write_atomically(folder.drift_file, json.dumps(found, indent=1).encode() + b"\n")
+    return found
+
+
+def test_features(session: Session, learner: Learner, task: int) -> Tensor:
+    event: dict[str, Any] = {"event": "test", "task": task, "on": task, "loss": None}
+    return features_of(session, learner, test_images(session, task), event)[0]

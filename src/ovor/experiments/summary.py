@@ -1,0 +1,218 @@
+"""The results of a grid as tables: means over seeds, beside the paper's figures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ovor.config import OvorError
+from ovor.experiments.grid import done, folder_of
+from ovor.experiments.tables import Measure, Row, Section, paper
+
+NOT_RUN = "not run yet"
+Lines = list[tuple[str, ...]]
+
+# By measure: what a line is called, and the paper's figures of it.
+BY_TASK: dict[Measure, dict[str, tuple[str, list[str]]]] = {
+    "task-id-given": {
+        "change": ("change", ["task_id_given_change_oneprompt_imagenet-r/10"]),
+    },
+    "prompt-drift": {
+        "prompt": ("cosine", ["prompt_drift_cosine_percent_tasks_2_to_10"]),
+        "prompt_centered": ("cosine, centred", []),
+    },
+    "representation-drift": {
+        name: (label, ["representation_drift_percent_tasks_2_to_10", name])
+        for name, label in (
+            ("cosine", "cosine"),
+            ("cka_linear", "CKA (linear)"),
+            ("cka_kernel", "CKA (kernel)"),
+        )
+    },
+}
+
+
+def collect(
+    sections: list[Section], measure: Measure, seeds: list[int], out: Path
+) -> list[dict[str, Any]]:
+    """Each section with the results of its rows that exist, as JSON has them."""
+    found: list[dict[str, Any]] = [
+        {
+            "title": part.title,
+            "paper": part.where,
+            "comparable": part.comparable,
+            "rows": [
+                row | {"by_task": by_task} if measure != "accuracy" else row
+                for row, by_task in (collect_row(row, measure, seeds, out) for row in part.rows)
+            ],
+        }
+        for part in sections
+    ]
+    backbones = {row["backbone"] for part in found for row in part["rows"] if row["backbone"]}
+    if len(backbones) > 1:
+        raise OvorError(f"The runs in {out} used different backbones: remove the older ones.")
+    return found
+
+
+def collect_row(
+    row: Row, measure: Measure, seeds: list[int], out: Path
+) -> tuple[dict[str, Any], dict[str, list[list[float]]]]:
+    folders = [folder_of(out, row, seed) for seed in seeds]
+    finished = [folder for folder in folders if done(folder, row.run)]
+    results = [folder.result() for folder in finished]
+    entry = {
+        "label": row.label,
+        "seeds": [result["seed"] for result in results],
+        "A_T": [round(result["metrics"]["A_T"], 3) for result in results],
+        "F_T": [round(result["metrics"]["F_T"], 3) for result in results],
+        "paper": {"A_T": row.paper[0], "F_T": row.paper[1]},
+        "seconds": [result["seconds"] for result in results],
+        "learnable_parameters": results[0]["learnable_parameters"] if results else None,
+        "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
+    }
+    by_task: dict[str, list[list[float]]] = {}
+    if measure == "task-id-given":
+        by_task["change"] = [changes(result) for result in results]
+    elif measure != "accuracy":
+        drifts = [json.loads(folder.drift_file.read_text()) for folder in finished]
+        by_task = {
+            name: [[round(x, 4) for x in drift[name]] for drift in drifts]
+            for name in BY_TASK[measure]
+        }
+    return entry, by_task
+
+
+def changes(result: dict[str, Any]) -> list[float]:
+    """By how much each task's accuracy, with the task given, changed since it was learned."""
+    given = result["accuracy_task_id_given"]
+    return [round(given[-1][t] - given[t][t], 4) for t in range(len(given) - 1)]
+
+
+def as_json(preset: str, seeds: list[int], sections: list[dict[str, Any]]) -> str:
+    value = {"table": preset, "seeds": seeds, "sections": sections}
+    return json.dumps(value, indent=1) + "\n"
+
+
+def mean_std(values: list[float]) -> str:
+    """Mean ± population standard deviation, the paper's convention."""
+    return f"{np.mean(values):.2f} ± {np.std(values):.2f}" if values else NOT_RUN
+
+
+def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
+    """Headings and cells; a row with VOR shows its gain over the same row without, seed by seed."""
+    rows = {row["label"]: row for row in part["rows"]}
+    columns = {
+        "": list(rows),
+        "A_T ↑": [mean_std(row["A_T"]) for row in rows.values()],
+        "F_T ↓": [mean_std(row["F_T"]) for row in rows.values()],
+        "VOR's gain": [gain(row, rows) for row in rows.values()],
+        "paper": [of_paper(row["paper"]) for row in rows.values()],
+        "difference": [difference(row) if part["comparable"] else "" for row in rows.values()],
+        "parameters": [count(row["learnable_parameters"]) for row in rows.values()],
+    }
+    shown = {heading: cells for heading, cells in columns.items() if any(cells)}
+    return tuple(shown), list(zip(*shown.values(), strict=True))
+
+
+def count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
+    plain = rows.get(row["label"].removesuffix("+vor"))
+    if plain is None or plain is row:
+        return ""
+    before = dict(zip(plain["seeds"], plain["A_T"], strict=True))
+    pairs = zip(row["seeds"], row["A_T"], strict=True)
+    gains = [value - before[seed] for seed, value in pairs if seed in before]
+    return f"{np.mean(gains):+.2f} ± {np.std(gains):.2f}" if gains else ""
+
+
+def of_paper(figures: dict[str, float | None]) -> str:
+    accuracy, forgetting = figures["A_T"], figures["F_T"]
+    if accuracy is None:
+        return ""
+    return f"{accuracy:.2f}" + (f" / {forgetting:.2f}" if forgetting is not None else "")
+
+
+def difference(row: dict[str, Any]) -> str:
+    """Ours minus the paper's, of what there is of A_T and F_T."""
+    pairs = [(row[name], row["paper"][name]) for name in ("A_T", "F_T")]
+    return " / ".join(f"{np.mean(o) - p:+.2f}" for o, p in pairs if o and p is not None)
+
+
+def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], Lines]:
+    """One line a task, from the first that the measure has; a mean at the end."""
+    columns: list[tuple[str, list[str]]] = []
+    for row in part["rows"]:
+        for name, (label, keys) in BY_TASK[measure].items():
+            own = label if len(part["rows"]) == 1 else row["label"]
+            values = row["by_task"].get(name, [])
+            columns.append((own, series(values)))
+            if keys and row is part["rows"][0]:
+                figures: Any = paper()
+                for key in keys:
+                    figures = figures[key]
+                columns.append(("paper", [f"{x:.2f}" for x in figures]))
+                if part["comparable"] and values:
+                    means = np.mean(values, axis=0)
+                    off = [f"{a - b:+.2f}" for a, b in zip(means, figures, strict=True)]
+                    columns.append(("difference", off))
+    first = 1 if measure == "task-id-given" else 2
+    height = max(len(cells) for _, cells in columns)
+    lines = [
+        (str(first + t), *(cells[t] if t < len(cells) else "" for _, cells in columns))
+        for t in range(height)
+    ]
+    return ("task", *(heading for heading, _ in columns)), lines
+
+
+def series(values: list[list[float]]) -> list[str]:
+    if not values:
+        return [NOT_RUN]
+    return [mean_std([value[t] for value in values]) for t in range(len(values[0]))]
+
+
+def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], Lines]:
+    return accuracy_lines(part) if measure == "accuracy" else task_lines(part, measure)
+
+
+def footer(sections: list[dict[str, Any]]) -> str:
+    rows = [row for part in sections for row in part["rows"]]
+    runs = {(row["label"], seed) for row in rows for seed in row["seeds"]}
+    minutes = sum(sum(row["seconds"]) for row in rows) / 60
+    return f"{len(runs)} runs, {minutes:.0f} minutes of computing by one thread each."
+
+
+def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:
+    if part["comparable"] or "paper" not in headings:
+        return str(part["title"])
+    return f"{part['title']} (paper: {part['paper']})"
+
+
+def as_tables(sections: list[dict[str, Any]], measure: Measure) -> Group:
+    shown: list[RichTable | Text] = []
+    for part in sections:
+        headings, lines = lines_of(part, measure)
+        table = RichTable(title=title_of(part, headings), title_justify="left", box=SIMPLE_HEAD)
+        for heading in headings:
+            table.add_column(heading, no_wrap=bool(heading), justify="right" if heading else "left")
+        for line in lines:
+            table.add_row(*line)
+        shown.append(table)
+    return Group(*shown, Text(footer(sections)))
+
+
+def as_markdown(sections: list[dict[str, Any]], measure: Measure) -> str:
+    blocks = []
+    for part in sections:
+        headings, lines = lines_of(part, measure)
+        rule = "|" + "---|" * len(headings)
+        body = ["| " + " | ".join(line) + " |" for line in (headings, *lines)]
+        blocks.append("\n".join([f"*{title_of(part, headings)}*", "", body[0], rule, *body[1:]]))
+    return "\n\n".join([*blocks, footer(sections)]) + "\n"
