@@ -45,32 +45,42 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
     "imagenet-a": (SHORT, replace(FEW_VOR, tau_current=-15.0)),
 }
 
-# Methods with an optimiser of their own have a learning rate and schedule of their own
+# Methods with an optimiser of their own have their authors' learning rate, schedule and epochs
 # (methods.md, L); the rest takes the data set's.
-TUNED_ONCE = {"lr": 0.01, "schedule": "cosine", "batch_size": 48}
+FIRST_TASK = {"lr": 0.01, "schedule": "cosine", "batch_size": 48, "epochs": 20}
 METHOD_SETTINGS: dict[str, dict[str, Any]] = {
-    "adam-finetune": {"lr": 0.01, "schedule": "cosine"},
-    "adam-vpt-shallow": TUNED_ONCE,
-    "adam-vpt-deep": {**TUNED_ONCE, "lr": 0.05},
-    "adam-adapter": TUNED_ONCE,
-    "adam-ssf": TUNED_ONCE,
-    "ranpac": TUNED_ONCE,
+    "adam-finetune": {"lr": 0.01, "schedule": "cosine", "epochs": 5},
+    "adam-vpt-shallow": FIRST_TASK,
+    "adam-vpt-deep": {**FIRST_TASK, "lr": 0.05, "batch_size": 16, "epochs": 5},
+    "adam-adapter": FIRST_TASK,
+    "adam-ssf": FIRST_TASK,
+    "ranpac": FIRST_TASK,
     "slca": {"lr": 0.01, "schedule": "step"},
     "l2": {"lr": 5e-5},
     "finetune": {"lr": 5e-5},
 }
-
-# On the drawings: learning rates and widths from embedded/tune.py. What learns from the first task
-# alone gets the 20 epochs of its authors; the gradient steps of all others are ten times as many.
-FIRST_TASK = {"epochs": 20, "batch_size": 64}
+RANPAC_SSF = {"options": {"tuning": "ssf"}}
+# On the drawings by embedded/tune.py, except that what learns from the first task alone has 20
+# epochs, its authors' number: no more gradient steps than the others' four epochs of ten tasks.
+SMALL = {"batch_size": 64, "epochs": 20}
 QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
-    "adam-finetune": {**FIRST_TASK, "lr": 0.01},
-    "adam-vpt-shallow": {**FIRST_TASK, "lr": 0.01},
-    "adam-vpt-deep": {**FIRST_TASK, "lr": 0.01},
-    "adam-adapter": {**FIRST_TASK, "lr": 0.01},
-    "adam-ssf": {**FIRST_TASK, "lr": 0.01},
-    "ranpac": {**FIRST_TASK, "lr": 0.01, "options": {"projection": 4000}},
+    "adam-finetune": {**SMALL, "lr": 0.01},
+    "adam-vpt-shallow": {**SMALL, "lr": 0.03},
+    "adam-vpt-deep": {**SMALL, "lr": 0.03},
+    "adam-adapter": {**SMALL, "lr": 0.03},
+    "adam-ssf": {**SMALL, "lr": 0.03},
+    "ranpac": {**SMALL, "lr": 0.01, "options": {"projection": 4000}},
     "slca": {"lr": 0.01, "options": {"slowdown": 0.1}},
+}
+# By data set, what differs from METHOD_SETTINGS.
+DATA_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "quickdraw": QUICKDRAW_METHODS,
+    "quickdraw-dev": QUICKDRAW_METHODS,
+    "imagenet-r": {
+        "adam-adapter": {"lr": 0.05, "batch_size": 24, "options": {"weight_decay": 5e-3}},
+        "ranpac": RANPAC_SSF,
+    },
+    "imagenet-a": {"ranpac": RANPAC_SSF},
 }
 
 
@@ -115,9 +125,7 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
     if plain in ALIASES:
         raise OvorError(f"{plain} has VOR already: leave out the +vor of {method}.")
     tasks = tasks or base.tasks
-    own = METHOD_SETTINGS.get(plain, {})
-    if kind.startswith("quickdraw"):
-        own = {**own, **QUICKDRAW_METHODS.get(plain, {})}
+    own = {**METHOD_SETTINGS.get(plain, {}), **DATA_SETTINGS.get(kind, {}).get(plain, {})}
     if plain == "coda-p":  # shares 100 components among the tasks
         own = {"options": {"per_task": max(1, 100 // tasks)}}
     return replace(
