@@ -9,6 +9,7 @@ from ovor.config import OvorError, explain
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.finetune import L2, Finetune
+from ovor.learners.linear import LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.learners.ranpac import RanPac
 from ovor.learners.simplecil import SimpleCil
@@ -16,6 +17,7 @@ from ovor.learners.slca import Slca
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
+    "linear": LinearProbe,
     "simplecil": SimpleCil,
     "adam-finetune": AperFinetune,
     "adam-vpt-shallow": AperShallow,
