@@ -58,6 +58,7 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "slca": {"lr": 0.01, "schedule": "step"},
     "l2": {"lr": 5e-5},
     "finetune": {"lr": 5e-5},
+    "joint": {"lr": 5e-5},
 }
 
 

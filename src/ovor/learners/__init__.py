@@ -8,7 +8,7 @@ from ovor.backbones.vit import VisionTransformer
 from ovor.config import OvorError, explain
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.base import Autocast, Learner
-from ovor.learners.finetune import L2, Finetune
+from ovor.learners.finetune import L2, Finetune, Joint
 from ovor.learners.linear import LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.learners.ranpac import RanPac
@@ -28,12 +28,18 @@ LEARNERS: dict[str, type[Learner]] = {
     "slca": Slca,
     "l2": L2,
     "finetune": Finetune,
+    "joint": Joint,
 }
 METHODS = (*PROMPTS, *LEARNERS)
 
 
 def takes_vor(method: str) -> bool:
     return method in PROMPTS or LEARNERS[method].takes_vor
+
+
+def at_once(method: str) -> bool:
+    """Does it learn all classes as one task, whatever the number of tasks?"""
+    return method in LEARNERS and LEARNERS[method].at_once
 
 
 def options_type(method: str) -> type:
