@@ -56,6 +56,7 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "adam-ssf": TUNED_ONCE,
     "ranpac": TUNED_ONCE,
     "slca": {"lr": 0.01, "schedule": "step"},
+    "a-prompt": {"lr": 0.01, "schedule": "step"},
     "l2": {"lr": 5e-5},
     "finetune": {"lr": 5e-5},
     "joint": {"lr": 5e-5},

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import OvorError, explain
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
+from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.finetune import L2, Finetune, Joint
 from ovor.learners.linear import LinearProbe
@@ -27,6 +28,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "ranpac": RanPac,
     "slca": Slca,
     "l2": L2,
+    "a-prompt": APrompt,
     "finetune": Finetune,
     "joint": Joint,
 }
