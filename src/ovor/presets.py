@@ -56,8 +56,10 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "adam-ssf": FIRST_TASK,
     "ranpac": FIRST_TASK,
     "slca": {"lr": 0.01, "schedule": "step"},
+    "a-prompt": {"lr": 0.01, "schedule": "step"},
     "l2": {"lr": 5e-5},
     "finetune": {"lr": 5e-5},
+    "joint": {"lr": 5e-5},
 }
 RANPAC_SSF = {"options": {"tuning": "ssf"}}
 # On the drawings by embedded/tune.py, except that what learns from the first task alone has 20

@@ -18,7 +18,7 @@ from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.experiments.folder import Folder, read_run
-from ovor.learners import build_learner, takes_vor
+from ovor.learners import at_once, build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
 from ovor.stem import Stem
@@ -78,7 +78,8 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
         torch.set_num_threads(run.threads)
     dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
     order = class_order(run.order, len(dataset.class_names), run.seed)
-    sizes = task_sizes(len(order), run.tasks, run.task_sizes)
+    single = at_once(run.method)
+    sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
     tasks = split(dataset, order, sizes)
     for number, task in enumerate(tasks):
         if not len(task.test):

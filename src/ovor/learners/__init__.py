@@ -7,8 +7,10 @@ from pydantic import TypeAdapter, ValidationError
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import OvorError, explain
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
+from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
-from ovor.learners.finetune import L2, Finetune
+from ovor.learners.finetune import L2, Finetune, Joint
+from ovor.learners.linear import LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.learners.ranpac import RanPac
 from ovor.learners.simplecil import SimpleCil
@@ -16,6 +18,7 @@ from ovor.learners.slca import Slca
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
+    "linear": LinearProbe,
     "simplecil": SimpleCil,
     "adam-finetune": AperFinetune,
     "adam-vpt-shallow": AperShallow,
@@ -25,13 +28,20 @@ LEARNERS: dict[str, type[Learner]] = {
     "ranpac": RanPac,
     "slca": Slca,
     "l2": L2,
+    "a-prompt": APrompt,
     "finetune": Finetune,
+    "joint": Joint,
 }
 METHODS = (*PROMPTS, *LEARNERS)
 
 
 def takes_vor(method: str) -> bool:
     return method in PROMPTS or LEARNERS[method].takes_vor
+
+
+def at_once(method: str) -> bool:
+    """Does it learn all classes as one task, whatever the number of tasks?"""
+    return method in LEARNERS and LEARNERS[method].at_once
 
 
 def options_type(method: str) -> type:

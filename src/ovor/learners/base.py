@@ -23,6 +23,7 @@ class Learner(nn.Module):
     Options: ClassVar[type]  # frozen, every field with a default
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
     keeps_old_heads: ClassVar[bool] = True
+    at_once: ClassVar[bool] = False  # does it learn all classes as one task?
     head: Any  # a module that classifies: over all classes, and by `current` over the task's
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Positive, Run
@@ -66,12 +66,9 @@ class Slca(Learner):
         self.to(self.device)
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
-        groups = [
-            {"params": list(self.head.tasks[-1].parameters()), "factor": 1.0},
-            {"params": list(self.tuned.parameters()), "factor": self.options.slowdown},
-        ]
-        decay = self.options.weight_decay
-        return torch.optim.SGD(groups, lr=run.lr, momentum=0.9, weight_decay=decay)
+        options = self.options
+        head = self.head.tasks[-1]
+        return slow_sgd(run, head, self.tuned, options.slowdown, options.weight_decay)
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(self.head.current(self.features(images)), labels)
@@ -136,6 +133,17 @@ class Slca(Learner):
 
     def logits(self, features: Tensor) -> Tensor:
         return self.aligned(features)  # type: ignore[no-any-return]
+
+
+def slow_sgd(
+    run: Run, head: nn.Module, network: nn.Module, slowdown: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """SGD that moves the network by a fraction of the head's learning rate."""
+    groups = [
+        {"params": list(head.parameters()), "factor": 1.0},
+        {"params": list(network.parameters()), "factor": slowdown},
+    ]
+    return torch.optim.SGD(groups, lr=run.lr, momentum=0.9, weight_decay=weight_decay)
 
 
 def gaussian(features: Tensor) -> tuple[Tensor, Tensor]:

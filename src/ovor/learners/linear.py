@@ -1,0 +1,43 @@
+"""A linear probe: the frozen network's features and a head per task, nothing else.
+
+What prompts add to a head, and VOR to a head without prompts, is measured against it.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from ovor.backbones.vit import VisionTransformer
+from ovor.config import STRICT
+from ovor.learners.base import Autocast, Learner
+from ovor.learners.head import GrowingHead
+from ovor.seeds import WEIGHTS, generator
+
+
+@dataclass(frozen=True, config=STRICT)
+class LinearOptions:
+    """It has none."""
+
+
+class LinearProbe(Learner):
+    Options: ClassVar[type] = LinearOptions
+    takes_vor = True
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        self.head = GrowingHead(backbone.arch.embed_dim)
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.head.begin_task(classes, generator(*seed, WEIGHTS))
+        self.to(self.device)
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(self.head.current(self.features(images)), labels)
+
+    @torch.no_grad()
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            return self.backbone(images)  # type: ignore[no-any-return]
