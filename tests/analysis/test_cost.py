@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ovor.analysis import cost
-from ovor.prompts import PROMPTS
+from ovor.analysis import cost, cost_text
+from ovor.learners import METHODS
 
 PAPER = {  # FLOPs (G) and parameters (M), as printed
     "l2p": ("35.18", "0.64"),
@@ -19,16 +19,52 @@ PAPER = {  # FLOPs (G) and parameters (M), as printed
     "coda-p": ("35.17", "3.99"),
     "oneprompt": ("17.60", "0.26"),
 }
+SMALL = cost.Setting(tasks=3, classes=2, arch=cost.VIT_B)
+TOKENS, DIM, CLASSES, M = 197, 768, 200, 10_000  # M: the width of RanPAC's projection
+HEAD = CLASSES * DIM  # multiply-accumulates of the classifier
+
+# A block: two norms, the maps to q, k, v and back, and the two of the MLP, all with biases.
+QKV = DIM * 3 * DIM + 3 * DIM
+BLOCK = 2 * 2 * DIM + QKV + (DIM * DIM + DIM) + (DIM * 4 * DIM + 4 * DIM) + (4 * DIM * DIM + DIM)
+# Patches, class token, positions, blocks, final norm.
+VIT = (3 * 16**2 * DIM + DIM) + DIM + TOKENS * DIM + 12 * BLOCK + 2 * DIM
+
+LINEAR = CLASSES * DIM + CLASSES
+FIRST_HEAD = 20 * DIM + 1  # of the first task: a vector a class, and the scale of the cosines
+ADAPTERS = 12 * (DIM * 64 + 64 + 64 * DIM + DIM)
+# A scale and a shift a channel: patches; per block norm, qkv, proj, norm, fc1, fc2; final norm.
+SSF = 2 * (DIM + 12 * (DIM + 3 * DIM + DIM + DIM + 4 * DIM + DIM) + DIM)
 PARAMETERS = {
     "l2p": 637_640,
     "dualprompt": 1_113_800,
     "coda-p": 3_993_800,
     "oneprompt": 261_320,
     "oneprompt-deep": 245_960,
+    "simplecil": 0,
+    "adam-finetune": VIT + FIRST_HEAD,
+    "adam-vpt-shallow": 5 * DIM + FIRST_HEAD,
+    "adam-vpt-deep": 12 * 5 * DIM + FIRST_HEAD,
+    "adam-adapter": ADAPTERS + FIRST_HEAD,
+    "adam-ssf": SSF + FIRST_HEAD,
+    "ranpac": ADAPTERS + FIRST_HEAD,
+    "slca": VIT + LINEAR,
+    "l2": 12 * QKV + LINEAR,
+    "finetune": VIT + LINEAR,
 }
-HEAD = 200 * 768  # multiply-accumulates of the classifier
-SMALL = cost.Setting(tasks=3, classes=2, arch=cost.VIT_B)
-TOKENS, DIM = 197, 768
+MEANS = CLASSES * DIM
+KEPT = {  # besides what was learned
+    "oneprompt": 0,
+    "simplecil": MEANS,
+    "adam-ssf": 2 * MEANS,  # of both networks side by side
+    "ranpac": M * M + 2 * M * CLASSES + DIM * M,  # Gram matrix, sums and weights, projection
+    "slca": MEANS + CLASSES * DIM**2 + LINEAR,  # Gaussians, and the aligned head
+    "l2": 12 * QKV,  # the attention of the task before
+    "finetune": 0,
+}
+
+
+def test_the_oracles_vit_is_the_known_one() -> None:
+    assert VIT == 85_798_656
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +109,26 @@ def test_parameters(table: dict[str, Any], method: str) -> None:
     assert rows(table)[method]["parameters"] == PARAMETERS[method]
 
 
-def test_every_prompt_has_a_row(table: dict[str, Any]) -> None:
-    assert list(rows(table)) == list(PROMPTS)
+@pytest.mark.parametrize("method", KEPT)
+def test_what_is_stored_besides(table: dict[str, Any], method: str) -> None:
+    assert rows(table)[method]["stored"] == PARAMETERS[method] + KEPT[method]
+
+
+def test_every_method_has_a_row(table: dict[str, Any]) -> None:
+    assert list(rows(table)) == list(METHODS)
+    assert all(row["gflops"] >= 17.58 for row in table["methods"])
+
+
+def test_nothing_is_allocated() -> None:
+    """RanPAC's Gram matrix in double precision alone would be 800 MB."""
+    learner, _ = cost.after_all_tasks("ranpac", SMALL, cost.VisionTransformer)
+    assert {tensor.device.type for tensor in learner.state_dict().values()} == {"meta"}
 
 
 def test_the_vit_alone(table: dict[str, Any]) -> None:
     products = 12 * (12 * TOKENS * DIM**2 + 2 * TOKENS**2 * DIM) + 196 * DIM * 3 * 16**2
     norms = 25 * 5 * TOKENS * DIM
-    vit = cost.on_meta(cost.PublishedViT, cost.VIT_B)
-    assert cost.count_macs(vit, cost.VIT_B) == products + norms
+    assert cost.vit_macs(cost.VIT_B) == products + norms
     assert f"{table['backbone_gflops']:.3f}" == "17.582"
 
 
@@ -103,6 +150,34 @@ def test_coda_also_pays_for_its_weighted_sum(table: dict[str, Any]) -> None:
     # Per component: two products with the query, then its part of 4 keys and 4 values.
     weighting = components * DIM * (2 + 8)
     assert cost.measure("coda-p", cost.Setting()).macs == 2 * vit + prefix + weighting + HEAD
+
+
+# What each method computes besides passes of the plain ViT.
+PROTOTYPES = 2 * DIM * CLASSES  # of the two networks' features side by side
+# Five more tokens in every block: in its products, in attention with each other, in its norms.
+MORE_ATTENTION = 2 * ((TOKENS + 5) ** 2 - TOKENS**2) * DIM
+FIVE_TOKENS = 12 * (5 * 12 * DIM**2 + MORE_ATTENTION + 2 * 5 * 5 * DIM)
+ADAPTING = 12 * TOKENS * 2 * DIM * 64
+BEYOND = {
+    "simplecil": (1, HEAD),
+    "adam-finetune": (2, PROTOTYPES),
+    # Shallow, the tokens stay until the final norm; deep, they leave each block.
+    "adam-vpt-shallow": (2, FIVE_TOKENS + 5 * 5 * DIM + PROTOTYPES),
+    "adam-vpt-deep": (2, FIVE_TOKENS + PROTOTYPES),
+    "adam-adapter": (2, ADAPTING + PROTOTYPES),
+    "adam-ssf": (2, PROTOTYPES),  # folded into the weights
+    "ranpac": (1, ADAPTING + DIM * M + M * CLASSES),
+    "slca": (1, HEAD),
+    "l2": (1, HEAD),
+    "finetune": (1, HEAD),
+}
+
+
+@pytest.mark.parametrize("method", BEYOND)
+def test_passes_and_what_a_method_computes_besides(table: dict[str, Any], method: str) -> None:
+    passes, besides = BEYOND[method]
+    vit = round(table["backbone_gflops"] * 1e9)
+    assert round(rows(table)[method]["gflops"] * 1e9) == passes * vit + besides
 
 
 @pytest.mark.parametrize("method", ["oneprompt", "l2p"])
@@ -130,11 +205,36 @@ def test_only_the_papers_setting_has_the_papers_values() -> None:
     assert "3 tasks of 2 classes" in text_of(table)
 
 
-def text_of(table: dict[str, Any]) -> str:
-    console = Console(width=100)
+def text_of(table: dict[str, Any], width: int = 100) -> str:
+    console = Console(width=width)
     with console.capture() as capture:
-        console.print(cost.as_tables(table))
+        console.print(cost_text.as_tables(table))
     return capture.get()
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_every_row_is_one_whole_line(table: dict[str, Any], width: int) -> None:
+    lines = [line.split() for line in text_of(table, width).splitlines() if line]
+    for method in METHODS:
+        both = [line for line in lines if line[0] == method and len(line) > 5]
+        assert [len(line) - line.count("!") for line in both] == [8, 7]
+    assert "…" not in text_of(table, width)
+
+
+def test_chosen_rows_keep_their_ratios(table: dict[str, Any]) -> None:
+    chosen = cost.cost_table(cost.Setting(), ["simplecil", "ovor", "l2p+vor", "oneprompt"])
+    assert list(rows(chosen)) == ["simplecil", "oneprompt", "l2p"]
+    assert all(row == rows(table)[method] for method, row in rows(chosen).items())
+    assert cost.cost_table(SMALL, ["simplecil"])["methods"][0]["parameters_ratio"] == 0
+
+
+def test_notes_are_of_the_rows_shown(table: dict[str, Any]) -> None:
+    words = " ".join(text_of(table).split())
+    assert "includes the cosine head of the first task, 20 x 768 + 1" in words
+    assert "slca's second head" in words
+    words = " ".join(text_of(cost.cost_table(SMALL, ["l2p"])).split())
+    assert "adam" not in words
+    assert "slca" not in words
 
 
 def test_the_misprint_and_it_alone_is_flagged(table: dict[str, Any]) -> None:
@@ -151,8 +251,8 @@ def test_the_misprint_and_it_alone_is_flagged(table: dict[str, Any]) -> None:
 
 def test_a_difference_would_show() -> None:
     row = cost.compare(
-        cost.Cost("l2p", 650_000, 36_000_000_000, 1),
-        cost.Cost("oneprompt", 260_000, 18_000_000_000, 1),
+        cost.Cost("l2p", 650_000, 650_000, 36_000_000_000, 1),
+        cost.Cost("oneprompt", 260_000, 260_000, 18_000_000_000, 1),
         {"params_m": 0.64, "gflops": 36.5},
     )
     assert row["difference"] == {"params_m": 0.01, "gflops": -0.5}
@@ -163,14 +263,22 @@ def test_a_difference_would_show() -> None:
 
 
 def test_json_is_all_of_stdout(table: dict[str, Any], tmp_path: Path) -> None:
-    done = ovor("cost", "--json", cwd=tmp_path)
+    done = ovor("cost", "--methods", "l2p", "coda-p", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == table
+    chosen = [rows(table)["l2p"], rows(table)["coda-p"]]
+    assert json.loads(done.stdout) == {**table, "methods": chosen}
     assert done.stderr == ""
 
 
+def test_an_unknown_method_is_named(tmp_path: Path) -> None:
+    done = ovor("cost", "--methods", "l2p", "l3p", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no method 'l3p': choose from" in done.stderr
+    assert done.stdout == ""
+
+
 def test_the_command_prints_both_tables(tmp_path: Path) -> None:
-    done = ovor("cost", cwd=tmp_path)
+    done = ovor("cost", "--methods", "l2p", "dualprompt", "coda-p", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "637,640" in done.stdout
     assert "35.19" in done.stdout

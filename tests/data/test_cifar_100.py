@@ -227,7 +227,7 @@ def test_a_missing_file_is_named(unpacked: Path, packed: bool) -> None:
     if packed:
         pack(unpacked, unpacked.parent / "cifar-100-python.tar.gz")
         unpacked.rename(unpacked.parent / "elsewhere")
-    with pytest.raises(OvorError, match=r"meta: get cifar-100-python\.tar\.gz"):
+    with pytest.raises(OvorError, match=r"no (file|cifar-100-python/)\s?meta.*: get cifar"):
         cifar_100(MINI)
 
 
@@ -238,6 +238,7 @@ def test_a_missing_file_is_named(unpacked: Path, packed: bool) -> None:
         {"fine_labels": [0, 1, 2, 3]},
         {"fine_labels": [0, 1, 2, -1]},
         {"fine_labels": [[0], [1], [2], [0]]},
+        {"fine_labels": [0.5, 1.5, 2.0, 0.0]},
         {"fine_labels": b"none"},
         {"data": PIXELS["train"][:, :3000]},
         {"data": PIXELS["train"].astype(np.float32)},
@@ -246,7 +247,14 @@ def test_a_missing_file_is_named(unpacked: Path, packed: bool) -> None:
 )
 def test_contents_that_do_not_fit_are_refused(unpacked: Path, changes: dict[str, Any]) -> None:
     (unpacked / "train").write_bytes(dumped(batch("train", **changes)))
-    with pytest.raises(OvorError, match="cifar-100-python is damaged or not CIFAR-100's"):
+    with pytest.raises(OvorError, match="cifar-100-python/train is damaged or not CIFAR-100's"):
+        cifar_100(MINI)
+
+
+@pytest.mark.parametrize("names", [5, [[1]] * 3, [b"\xff", b"a", b"b"]])
+def test_names_that_are_none_are_refused(unpacked: Path, names: Any) -> None:
+    (unpacked / "meta").write_bytes(dumped({b"fine_label_names": names}))
+    with pytest.raises(OvorError, match="cifar-100-python/meta is damaged or not CIFAR-100's"):
         cifar_100(MINI)
 
 

@@ -100,7 +100,9 @@ def test_imagenet_r_lists_find_images_that_another_split_moved(renditions: Path)
 
 def test_imagenet_r_without_lists_says_which_and_where_from(renditions: Path) -> None:
     (renditions / "imagenet-r_test.yaml").unlink()
-    with pytest.raises(OvorError, match=r"no imagenet-r_test\.yaml.*GT-RIPL/CODA-Prompt") as error:
+    with pytest.raises(
+        OvorError, match=r"no file imagenet-r_test\.yaml.*GT-RIPL/CODA-Prompt"
+    ) as error:
         imagenet_r(MINI)
     assert "pilot" not in str(error.value)
 
@@ -108,7 +110,9 @@ def test_imagenet_r_without_lists_says_which_and_where_from(renditions: Path) ->
 def test_imagenet_r_as_folders_points_to_the_pilot_split(data: Path) -> None:
     for part in ("train", "test"):
         paint(data / "imagenet-r" / part / "n01443537" / "1.jpg")
-    with pytest.raises(OvorError, match=r"holds test, train but no .*choose imagenet-r:pilot"):
+    with pytest.raises(
+        OvorError, match=r"it holds test, train: .*choose imagenet-r:pilot"
+    ):
         imagenet_r(MINI)
 
 
@@ -125,6 +129,11 @@ def test_imagenet_r_names_missing_images(renditions: Path) -> None:
         "just words",
         "- a\n- b\n",
         "data: [c/a.jpg]\n",
+        "",
+        "5",
+        "data: []\ntargets: []\n",
+        "data: {c/a.jpg: 0}\ntargets: {0: 0}\n",
+        "data: " + "[" * 3000 + "]" * 3000 + "\ntargets: [0]\n",
         "data: [c/a.jpg, c/b.jpg]\ntargets: [0]\n",
         "data: [c/a.jpg]\ntargets: [zero]\n",
         "data: [c/a.jpg]\ntargets: [-1]\n",
@@ -209,7 +218,7 @@ def test_cub_lists_are_matched_by_id_not_by_line(data: Path) -> None:
 def test_cub_names_the_list_that_is_missing(data: Path, name: str) -> None:
     root = write_cub(data / "CUB_200_2011")
     (root / name).unlink()
-    with pytest.raises(OvorError, match=rf"but no {name}: get CUB_200_2011\.tgz"):
+    with pytest.raises(OvorError, match=rf"has no file {name}, it holds .*: get CUB_200_2011\.tgz"):
         cub_200(CUB_MINI)
 
 
@@ -217,9 +226,12 @@ def test_cub_names_the_list_that_is_missing(data: Path, name: str) -> None:
     ("name", "content", "found"),
     [
         ("images.txt", "", "empty"),
-        ("images.txt", "1 a.jpg\n1 b.jpg\n", "id twice"),
-        ("images.txt", "one a.jpg\n", "not a list of lines"),
-        ("images.txt", "1\n", "not a list of lines"),
+        ("images.txt", "1 a.jpg\n1 b.jpg\n", "line '1 b.jpg' where a new id"),
+        ("images.txt", "one a.jpg\n", "line 'one a.jpg' where"),
+        ("images.txt", "1\n", "line '1' where"),
+        ("images.txt", "1 a.jpg\n" + "9" * 5000 + " b.jpg\n", "line '999"),
+        ("images.txt", "\udcff\udcfe\n", "where a new id"),
+        ("image_class_labels.txt", "1 1\n99 1\n", "has image 99, but images.txt has not"),
         ("classes.txt", "2 a\n3 b\n", "does not count"),
         ("image_class_labels.txt", "1 4\n", "has 4 for image 1 .*from 1 to 3"),
         ("train_test_split.txt", "1 1\n2 yes\n", "has yes for image 2 .*from 0 to 1"),
@@ -227,7 +239,8 @@ def test_cub_names_the_list_that_is_missing(data: Path, name: str) -> None:
     ],
 )
 def test_cub_names_what_is_wrong_in_a_list(data: Path, name: str, content: str, found: str) -> None:
-    (write_cub(data / "CUB_200_2011") / name).write_text(content)
+    path = write_cub(data / "CUB_200_2011") / name
+    path.write_text(content, errors="surrogateescape")
     with pytest.raises(OvorError, match=rf"{name} .*{found}"):
         cub_200(CUB_MINI)
 
@@ -333,6 +346,36 @@ def test_missing_data_says_what_to_get_and_where_it_must_lie(data: Path, name: s
     assert "\n" not in sentence
 
 
+def test_a_file_in_the_place_of_a_folder_is_called_one(data: Path) -> None:
+    for place, name in (("imagenet-r", "imagenet-r"), ("CUB_200_2011", "cub-200")):
+        (data / place).write_text("")
+        with pytest.raises(OvorError, match=rf"{place} has no file .*it is a file, not a folder"):
+            load_dataset(name)
+
+
+@pytest.mark.parametrize("damage", ["train/n01", "test/n01"])
+def test_a_published_split_is_not_repaired_by_removing_a_class(data: Path, damage: str) -> None:
+    write_folders(data / "imagenet-a")
+    for path in (data / "imagenet-a" / damage).iterdir():
+        path.unlink()
+    with pytest.raises(OvorError, match=r"'n01' .* A whole imagenet-a .*unpack it anew"):
+        imagenet_a(FOLDERS)
+
+
+def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_cub(data / "CUB_200_2011")
+
+    def refuse(*_: object) -> str:
+        raise PermissionError(13, "Permission denied", str(root / "classes.txt"))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    sentence = r"classes\.txt cannot be read \(Permission denied\): allow this user"
+    with pytest.raises(OvorError, match=sentence):
+        load_dataset("cub-200")
+    described = {description.name: description for description in describe()}
+    assert "Permission denied" in described["cub-200"].problem
+
+
 def test_the_data_folder_is_in_the_cache_unless_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -347,7 +390,7 @@ def test_a_data_folder_that_does_not_exist_holds_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OVOR_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(OvorError, match="nowhere, which holds nothing"):
+    with pytest.raises(OvorError, match="nowhere, which does not exist"):
         load_dataset("cub-200")
 
 
@@ -359,7 +402,32 @@ def test_describe_tells_found_broken_and_missing_apart(data: Path) -> None:
     assert described["imagenet-a"].found == data / "imagenet-a"
     assert described["imagenet-a"].problem == ""
     assert described["cub-200"].found == data / "CUB_200_2011"
-    assert "holds nothing but no classes.txt" in described["cub-200"].problem
+    assert "has no file classes.txt, it is empty" in described["cub-200"].problem
     assert described["cifar-100"].found is None
     assert data / "cifar-100-python.tar.gz" in described["cifar-100"].looked
     assert "University of Toronto" in described["cifar-100"].advice
+
+
+def found() -> dict[str, Path]:
+    return {item.name: item.found for item in describe() if item.found}
+
+
+def test_a_copy_with_lists_is_not_the_pilot_split(renditions: Path, data: Path) -> None:
+    root = write_cub(data / "cub-200")
+    assert found() == {"imagenet-r": renditions, "cub-200": root}
+    described = {description.name: description for description in describe()}
+    assert described["imagenet-r:pilot"].problem == ""
+    assert "LAMDA-PILOT" in described["imagenet-r:pilot"].advice
+
+
+def test_the_pilot_split_is_not_the_papers(data: Path) -> None:
+    write_folders(data / "imagenet-r")
+    write_folders(data / "cub-200")
+    assert found() == {"imagenet-r:pilot": data / "imagenet-r", "cub-200:pilot": data / "cub-200"}
+
+
+def test_each_split_is_found_beside_the_other(data: Path) -> None:
+    write_cub(data / "cub-200" / "CUB_200_2011")
+    write_folders(data / "cub")
+    assert cub_200(CUB_MINI).class_names == BIRDS
+    assert cub_200_pilot(FOLDERS).class_names == ("n01", "n02")

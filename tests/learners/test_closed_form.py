@@ -156,3 +156,13 @@ def test_l2_holds_attention_at_the_weights_of_the_task_before(
     assert all(".attn.qkv." in name for name in moved)
     largest = max((after[n] - before[n]).abs().max() for n in moved)
     assert (largest < 1e-5) == (weight > 0)
+
+
+def test_l2_keeps_and_counts_only_the_attention_it_learns(tiny_backbone: str) -> None:
+    learner = build("l2", tiny_backbone)
+    learner.begin_task(4, (0, 0))
+    qkv, head = 5 * (3 * 64 * 64 + 3 * 64), 4 * (64 + 1)
+    assert learner.learned_parameters() == qkv + head
+    state = learner.learned_state()
+    assert all(".attn.qkv." in name for name in state if name.startswith("tuned."))
+    assert sum(tensor.numel() for tensor in state.values()) == 2 * qkv + head  # with the anchors

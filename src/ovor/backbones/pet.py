@@ -100,11 +100,18 @@ def with_scale_and_shift(vit: VisionTransformer, generator: torch.Generator) -> 
         parametrize.register_parametrization(module, "bias", ScaleShift(gamma, beta))
 
 
-def with_all_weights(vit: VisionTransformer) -> None:
+def with_all_weights(vit: nn.Module) -> None:
     """Every weight learns, so none is shared with the original any more."""
     for module in vit.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             setattr(module, name, nn.Parameter(parameter.detach().clone()))
+
+
+def with_attention(vit: VisionTransformer) -> None:
+    """What makes queries, keys and values learns, in every block."""
+    for block in vit.blocks:
+        assert isinstance(block, Block)
+        with_all_weights(block.attn.qkv)
 
 
 Tuning = Callable[[VisionTransformer, torch.Generator], None]
@@ -112,7 +119,11 @@ Tuning = Callable[[VisionTransformer, torch.Generator], None]
 
 def tuned_copy(vit: VisionTransformer, tuning: Tuning, draw: torch.Generator) -> VisionTransformer:
     """A copy that shares the frozen weights, plus what the tuning adds, which alone learns."""
-    shared = {id(p): p for p in vit.parameters()}
-    clone = copy.deepcopy(vit, memo=dict(shared))
+    clone = shared_copy(vit)
     tuning(clone, draw)
     return clone
+
+
+def shared_copy(vit: VisionTransformer) -> VisionTransformer:
+    shared = {id(p): p for p in vit.parameters()}
+    return copy.deepcopy(vit, memo=dict(shared))

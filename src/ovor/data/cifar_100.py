@@ -59,10 +59,13 @@ def cifar_100(expected: Expected = SOURCE.expected) -> Dataset:
     if root.name == "cifar-100":
         return train_and_test(SOURCE, root, expected)
     members = _from_archive(root) if root.is_file() else _from_folder(root)
-    with _damage_named(root):
-        names = tuple(_text(name) for name in members["meta"]["fine_label_names"])
-        train, test = (_pictures(members[part], len(names)) for part in ("train", "test"))
-    return checked(Dataset(SOURCE.name, names, train, test), expected, root)
+    with _damage_named(root / "meta"):
+        names = tuple(_text(name) for name in _list(members["meta"], "fine_label_names"))
+    parts = []
+    for part in ("train", "test"):
+        with _damage_named(root / part):
+            parts.append(_pictures(members[part], len(names)))
+    return checked(Dataset(SOURCE.name, names, *parts), expected, root)
 
 
 def _from_folder(root: Path) -> dict[str, Fields]:
@@ -70,7 +73,7 @@ def _from_folder(root: Path) -> dict[str, Fields]:
     for name in MEMBERS:
         path = root / name
         if not path.is_file():
-            raise OvorError(f"{root} holds {held(root)} but no file {name}: {SOURCE.advice()}.")
+            raise OvorError(f"{root} has no file {name}, it {held(root)}: {SOURCE.advice()}.")
         with _damage_named(path), path.open("rb") as file:
             members[name] = _unpickle(file)
     return members
@@ -98,7 +101,7 @@ def _damage_named(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # a damaged archive or pickle can raise any kind
         raise OvorError(
-            f"{path} is damaged or not CIFAR-100's ({type(error).__name__}: {error}): "
+            f"{path} is damaged or not CIFAR-100's ({error or type(error).__name__}): "
             "download cifar-100-python.tar.gz anew."
         ) from error
 
@@ -137,20 +140,34 @@ def _unpickle(file: IO[bytes]) -> Fields:
     return {_text(key): value for key, value in content.items()}
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _text(value: object) -> str:
+    if not isinstance(value, bytes | str):
+        raise ValueError(f"it has {value!r} where a name was expected")
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _list(fields: Fields, name: str) -> list[object]:
+    if not isinstance(fields.get(name), list):
+        raise ValueError(f"it has no list '{name}'")
+    return fields[name]  # type: ignore[no-any-return]
 
 
 def _pictures(fields: Fields, classes: int) -> Pictures:
-    labels = np.array(fields["fine_labels"], dtype=np.int64)
-    pixels = _array(fields["data"]).reshape(len(labels), 3, 32, 32)
-    if labels.ndim != 1 or not np.isin(labels, np.arange(classes)).all():
+    found = _list(fields, "fine_labels")
+    if not all(type(label) is int and 0 <= label < classes for label in found):
         raise ValueError(f"its labels are not numbers from 0 to {classes - 1}")
-    return Pictures(np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels)
+    labels = np.array(found, dtype=np.int64)
+    pixels = _array(fields.get("data"))
+    if pixels.shape != (len(labels), 3 * 32 * 32):
+        raise ValueError(f"it has pixels of shape {pixels.shape} for {len(labels)} labels")
+    images = pixels.reshape(len(labels), 3, 32, 32).transpose(0, 2, 3, 1)
+    return Pictures(np.ascontiguousarray(images), labels)
 
 
-def _array(stored: _Stored) -> NDArray[np.uint8]:
+def _array(stored: object) -> NDArray[np.uint8]:
     """The array that numpy would have made of its version, shape, dtype, order and bytes."""
+    if not isinstance(stored, _Stored) or not isinstance(stored.state, tuple):
+        raise ValueError("it has no array 'data'")
     _, shape, dtype, column_major, content = stored.state
     if _text(dtype.arguments[0]) != "u1":
         raise ValueError(f"pixels of type {_text(dtype.arguments[0])} instead of bytes")

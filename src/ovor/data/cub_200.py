@@ -10,7 +10,14 @@ import numpy as np
 from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
-from ovor.data.sources import Expected, Source, checked, held
+from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+
+LISTS = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")
+
+
+def holds_it(place: Path) -> bool:
+    return any((place / name).exists() for name in LISTS) or not split_in_folders(place)
+
 
 SOURCE = Source(
     name="cub-200",
@@ -20,6 +27,7 @@ SOURCE = Source(
     layout="CUB_200_2011/images/CLASS/*.jpg beside images.txt, image_class_labels.txt, "
     "train_test_split.txt and classes.txt, as unpacked",
     expected=Expected(classes=200, train=5_994, test=5_794),
+    holds_it=holds_it,
 )
 
 
@@ -60,6 +68,12 @@ def _class_names(root: Path) -> tuple[str, ...]:
 def _numbers(root: Path, name: str, images: dict[int, str], allowed: range) -> list[int]:
     """The value of each image, in the order of images.txt."""
     table = _table(root, name)
+    strange = sorted(table.keys() - images.keys())
+    if strange:
+        raise OvorError(
+            f"{root / name} has image {strange[0]}, but images.txt has not: unpack "
+            "CUB_200_2011.tgz anew."
+        )
     values = [table.get(image, "nothing") for image in images]
     right = {str(number) for number in allowed}
     for image, value in zip(images, values, strict=True):
@@ -77,15 +91,19 @@ def _table(root: Path, name: str) -> dict[int, str]:
     if not path.is_file():
         folders = (root / "train").is_dir() and (root / "test").is_dir()
         other = ", or choose cub-200:pilot for the split of these folders" if folders else ""
-        raise OvorError(f"{root} holds {held(root)} but no {name}: {SOURCE.advice()}{other}.")
-    try:
-        pairs = [line.split(maxsplit=1) for line in path.read_text("utf-8").splitlines() if line]
-        table = {int(number): value.strip() for number, value in pairs}
-    except ValueError as error:
-        raise OvorError(
-            f"{path} is not a list of lines with an id and a value ({error}): unpack "
-            "CUB_200_2011.tgz anew."
-        ) from error
-    if not table or len(table) != len(pairs):
-        raise OvorError(f"{path} is empty or has an id twice: unpack CUB_200_2011.tgz anew.")
+        raise OvorError(f"{root} has no file {name}, it {held(root)}: {SOURCE.advice()}{other}.")
+    table: dict[int, str] = {}
+    # Bytes that are no text make a line that is none either, and the sentence below shows it.
+    lines = path.read_text("utf-8", "backslashreplace").splitlines()
+    for line in filter(str.strip, lines):
+        number, _, value = line.strip().partition(" ")
+        new = number.isdecimal() and len(number) < 10 and int(number) not in table
+        if not new or not value.strip():
+            raise OvorError(
+                f"{path} has the line {line[:40]!r} where a new id and a value were expected: "
+                "unpack CUB_200_2011.tgz anew."
+            )
+        table[int(number)] = value.strip()
+    if not table:
+        raise OvorError(f"{path} is empty: unpack CUB_200_2011.tgz anew.")
     return table

@@ -36,10 +36,18 @@ FOLDER = "folder:"
 
 
 def load_dataset(name: str) -> Dataset:
-    if name.startswith(FOLDER):
-        return folder(name.removeprefix(FOLDER))
-    if name not in DATASETS:
+    if not name.startswith(FOLDER) and name not in DATASETS:
         raise OvorError(
             f"There is no data set '{name}': choose {', '.join(DATASETS)} or {FOLDER}PATH."
         )
-    return DATASETS[name]()
+    try:
+        return folder(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else DATASETS[name]()
+    except OSError as error:
+        raise unreadable(error, name) from error
+
+
+def unreadable(error: OSError, name: str) -> OvorError:
+    return OvorError(
+        f"{error.filename or name} cannot be read ({error.strerror or error}): allow this user to "
+        "read it, or copy it anew."
+    )

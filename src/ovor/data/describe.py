@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ovor.config import OvorError
-from ovor.data.datasets import DATASETS, SOURCES
+from ovor.data.datasets import SOURCES, load_dataset, unreadable
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Description:
     looked: tuple[Path, ...]
     found: Path | None
     problem: str
-    """why it cannot be used although something was found; empty if it can"""
+    """why it cannot be used although something is there; empty if it can, or if nothing is"""
     advice: str
     """what to get, from whom, and where it must lie"""
 
@@ -25,11 +25,13 @@ def describe() -> tuple[Description, ...]:
 
 def _describe(name: str) -> Description:
     source = SOURCES[name]
-    found = next((place for place in source.looked() if place.exists()), None)
-    problem = ""
-    if found:
-        try:
-            DATASETS[name]()
-        except OvorError as error:
-            problem = str(error)
+    found, problem = None, ""
+    try:
+        found = source.found()
+        if found:
+            load_dataset(name)
+    except OvorError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = str(unreadable(error, name))
     return Description(name, source.looked(), found, problem, source.advice())

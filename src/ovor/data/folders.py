@@ -40,7 +40,7 @@ def read_image(path: Path) -> Image.Image:
             return to_rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise OvorError(
-            f"The image {path} cannot be read ({error}): repair it or remove it."
+            f"The image {path} cannot be read ({error}): replace it by a whole copy, or remove it."
         ) from error
 
 
@@ -58,6 +58,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 def folder(path: str) -> Dataset:
     root = Path(path).expanduser()
+    if not path:  # it would be the current folder
+        raise OvorError("folder: names no folder: write folder:PATH.")
     if not root.is_dir():
         raise OvorError(f"There is no folder {root}: give the path of one with a folder per class.")
     name = f"folder:{path}"

@@ -13,7 +13,15 @@ import yaml  # type: ignore[import-untyped]  # its stubs: one more package for o
 from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
-from ovor.data.sources import Expected, Source, checked, held
+from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+
+PARTS = ("train", "test")
+
+
+def holds_it(place: Path) -> bool:
+    lists = any((place / f"imagenet-r_{part}.yaml").exists() for part in PARTS)
+    return lists or (place / "splits").exists() or not split_in_folders(place)
+
 
 SOURCE = Source(
     name="imagenet-r",
@@ -24,8 +32,8 @@ SOURCE = Source(
     layout="imagenet-r/WNID/*.jpg, imagenet-r/imagenet-r_train.yaml and "
     "imagenet-r/imagenet-r_test.yaml",
     expected=Expected(classes=200, train=24_000, test=6_000),
+    holds_it=holds_it,
 )
-PARTS = ("train", "test")
 Listed = dict[str, int]
 """CLASS/FILE -> label, in the list's order"""
 
@@ -52,16 +60,18 @@ def _split_file(root: Path, name: str) -> Path:
     folders = all((root / part).is_dir() for part in PARTS)
     other = ", or choose imagenet-r:pilot for the split of these folders" if folders else ""
     raise OvorError(
-        f"{root} holds {held(root)} but no {name}, here or in splits: {SOURCE.advice()}{other}."
+        f"{root} has no file {name}, here or in splits, it {held(root)}: {SOURCE.advice()}{other}."
     )
 
 
 def _listed(path: Path) -> Listed:
     try:
         content = yaml.load(path.read_text("utf-8"), _LOADER)
-        paths, labels = content["data"], content["targets"]
+        paths, labels = _column(content, "data"), _column(content, "targets")
+        if len(paths) != len(labels):
+            raise ValueError(f"it has {len(paths):,} images and {len(labels):,} labels")
         pairs = [(_class_and_file(p), _label(t)) for p, t in zip(paths, labels, strict=True)]
-    except (yaml.YAMLError, ValueError, LookupError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise OvorError(
             f"{path} is not a list of images under 'data' with as many labels under 'targets' "
@@ -75,6 +85,13 @@ def _listed(path: Path) -> Listed:
 
 # The same as safe_load, but in C where PyYAML has it: 0.3 instead of 2 seconds for these lists.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _column(content: object, name: str) -> list[object]:
+    column = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(column, list) or not column:
+        raise ValueError(f"it has no list '{name}'")
+    return column
 
 
 def _class_and_file(path: object) -> str:

@@ -5,6 +5,7 @@ The paper's Sec. 5.1 and appendix name the data sets; nothing is downloaded here
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,23 +31,30 @@ class Expected:
 class Source:
     name: str
     places: tuple[str, ...]
-    """below the data folder; the first that exists is read"""
+    """below the data folder; the first that holds this data set is read"""
     get: str
     """what to download, and who publishes it"""
     layout: str
     """what must then be in the data folder"""
     expected: Expected
+    holds_it: Callable[[Path], bool] = Path.exists
+    """whether a place has this data set, whole or not, and not another split of the same images"""
 
     def looked(self) -> tuple[Path, ...]:
         return tuple(data_folder() / place for place in self.places)
 
+    def found(self) -> Path | None:
+        places = (place for place in self.looked() if place.exists() and self.holds_it(place))
+        return next(places, None)
+
     def find(self) -> Path:
-        for place in self.looked():
-            if place.exists():
-                return place
+        """Where it is; else a place that exists, whose reader then says what it lacks."""
+        place = self.found() or next((place for place in self.looked() if place.exists()), None)
+        if place is not None:
+            return place
         folder = data_folder()
         raise OvorError(
-            f"{self.name} is not in {folder}, which holds {held(folder)} ({VARIABLE} names the "
+            f"{self.name} is not in {folder}, which {held(folder)} ({VARIABLE} names the "
             f"data folder, by default it is {DEFAULT}): {self.advice()}."
         )
 
@@ -60,8 +68,15 @@ def data_folder() -> Path:
 
 def held(folder: Path) -> str:
     """The first few names in a folder, for a sentence about what was found."""
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "") or "nothing"
+    if not folder.is_dir():
+        return "is a file, not a folder" if folder.exists() else "does not exist"
+    names = sorted(path.name for path in folder.iterdir())
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+    return f"holds {listed}" if names else "is empty"
+
+
+def split_in_folders(place: Path) -> bool:
+    return (place / "train").is_dir() or (place / "test").is_dir()
 
 
 def checked(dataset: Dataset, expected: Expected, root: Path) -> Dataset:

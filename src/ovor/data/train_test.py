@@ -9,7 +9,7 @@ from pathlib import Path
 from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import folder
-from ovor.data.sources import Expected, Source, checked, held, warn
+from ovor.data.sources import Expected, Source, checked, held, split_in_folders, warn
 
 IMAGENET_A = Source(
     name="imagenet-a",
@@ -26,6 +26,7 @@ IMAGENET_R_PILOT = Source(
     get="ImageNet-R as split by the authors of LAMDA-PILOT, whose page on GitHub links to it",
     layout="imagenet-r/train/CLASS/*.jpg and imagenet-r/test/CLASS/*.jpg",
     expected=Expected(classes=200, train=24_000, test=6_000),
+    holds_it=split_in_folders,
 )
 CUB_200_PILOT = Source(
     name="cub-200:pilot",
@@ -34,6 +35,7 @@ CUB_200_PILOT = Source(
     "link to it",
     layout="cub-200/train/CLASS/*.jpg and cub-200/test/CLASS/*.jpg (or the same in cub)",
     expected=Expected(classes=200, train=9_430, test=2_358),
+    holds_it=split_in_folders,
 )
 
 
@@ -62,7 +64,11 @@ def _not_the_papers(source: Source, expected: Expected) -> Dataset:
 def train_and_test(source: Source, root: Path, expected: Expected) -> Dataset:
     if not ((root / "train").is_dir() and (root / "test").is_dir()):
         raise OvorError(
-            f"{root} holds {held(root)} where the folders train and test of {source.name} were "
+            f"{root} {held(root)} where the folders train and test of {source.name} were "
             f"expected: {source.advice()}."
         )
-    return checked(replace(folder(str(root)), name=source.name), expected, root)
+    try:
+        dataset = folder(str(root))
+    except OvorError as error:  # it advises on folders of one's own, where a class may go
+        raise OvorError(f"{error} A whole {source.name} is not so: unpack it anew.") from error
+    return checked(replace(dataset, name=source.name), expected, root)

@@ -13,6 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from ovor.backbones import pet
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT
 from ovor.learners.base import Autocast, Learner
@@ -79,11 +80,11 @@ class L2(Learner):
     def __init__(self, options: L2Options, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.weight = options.weight
-        self.tuned = copy.deepcopy(backbone)
-        attention = [p for name, p in self.tuned.named_parameters() if ".attn.qkv." in name]
-        self.attention = [p.requires_grad_(True) for p in attention]
+        self.tuned = pet.shared_copy(backbone)
+        pet.with_attention(self.tuned)
+        self.attention = [p for p in self.tuned.parameters() if p.requires_grad]
         self.anchors = BufferList()
-        for parameter in attention:
+        for parameter in self.attention:
             self.anchors.append(parameter.detach().clone())
         self.head = GrowingHead(backbone.arch.embed_dim)
 

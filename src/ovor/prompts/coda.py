@@ -47,7 +47,7 @@ class CodaP(Prompt):
         sizes = (dim, dim, 2 * self.options.length * dim)
         pools = (self.keys, self.attention, self.components)
         for pool, size in zip(pools, sizes, strict=True):
-            new = torch.randn(layers, n, size, generator=generator, device=generator.device)
+            new = torch.randn(layers, n, size, generator=generator)
             pool.append(nn.Parameter(gram_schmidt([p.to(new.device) for p in pool], new)))
 
     def forward(self, query: Tensor | None) -> tuple[dict[int, Prefix], Tensor]:
