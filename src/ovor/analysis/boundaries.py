@@ -21,7 +21,7 @@ from ovor.analysis.toy import CLASSES, TASKS, TRAIN, Points, Toy, Trained, draw_
 SIDE = 270  # of a panel, in pixels
 REACH = 9.0  # of the plane shown
 CELLS = 181  # grid points a side
-THIN = 8  # one point in so many is drawn
+EVERY_POINT, EVERY_OUTLIER = 8, 4  # one in so many is drawn
 # Okabe and Ito's colours, which colour-blind people tell apart; task 1 is blue, task 2 is red.
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 KINDS = {
@@ -36,8 +36,8 @@ SHADES = ("#f2f8f8", "#b0d6d2", "#72b7ad", "#2f8f88", "#0b5f63")  # from low to 
 STEP = 2.5  # of the score, from one band of colour to the next; below 0 all is white
 INK, FONT = "#222222", "Helvetica, Arial, Liberation Sans, sans-serif"
 CAPTION = [
-    "Black line: inside it, this class has the highest score of all four, and is the answer. "
-    "x: a held-out sample of class 1, with its scores.",
+    "Black line: the border of where this class has the highest score of all four, and so is the "
+    "answer. x (if marked): a held-out sample of class 1.",
     "Each head is trained on its own task alone. It is linear on a fixed random layer of ReLUs, "
     "since in a plane a linear head could close no region.",
 ]
@@ -73,11 +73,11 @@ def features_panel(points: Points, trained: Trained, sample: Sample | None) -> a
     values = [
         {"x": x, "y": y, "kind": f"outlier of task {task + 1}"}
         for task, outliers in enumerate(trained.outliers)
-        for x, y in outliers[::THIN].tolist()
+        for x, y in outliers[::EVERY_OUTLIER].tolist()
         if max(abs(x), abs(y)) < REACH - 0.2  # no half crosses at the frame
     ]
-    features, labels = points.features[::THIN].tolist(), points.labels[::THIN].tolist()
-    for (x, y), label in zip(features, labels, strict=True):
+    features, labels = points.features[::EVERY_POINT], points.labels[::EVERY_POINT]
+    for (x, y), label in zip(features.tolist(), labels.tolist(), strict=True):
         values.append({"x": x, "y": y, "kind": f"class {label + 1}"})
     colors, shapes = zip(*KINDS.values(), strict=True)
     marks = (
@@ -94,7 +94,8 @@ def features_panel(points: Points, trained: Trained, sample: Sample | None) -> a
             shape=alt.Shape("kind:N", scale=alt.Scale(domain=list(KINDS), range=list(shapes))),
         )
     )
-    return panel([marks, *sample_marks(sample, "x")], "(a) features")
+    more = " and virtual outliers" if any(map(len, trained.outliers)) else ""
+    return panel([marks, *sample_marks(sample, "x")], f"(a) features{more}")
 
 
 def score_panel(
