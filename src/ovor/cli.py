@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.config import Count, OvorError, Run, explain
@@ -314,6 +314,58 @@ def cost_command(argv: list[str]) -> None:
         Console().print(cost_text.as_tables(table), highlight=False)
 
 
+@checked(frozen=True)
+class FigureArguments:
+    figure: tyro.conf.Positional[Literal["boundaries"]]
+    """boundaries: Figure 1, inter-task confusion and what VOR does to it, on a toy in a plane"""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """of the picture: points, initial weights and noise"""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """also train with these, and print the mean over them"""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("boundaries.png")
+    """a .png, .svg or .html file"""
+    json: bool = False
+    """print the numbers as JSON, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def figure_command(argv: list[str]) -> None:
+    """A figure of the paper, drawn from real training, and its numbers."""
+    arguments = tyro.cli(
+        FigureArguments,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+        prog="ovor figure",
+        description="Train a toy of two tasks with and without virtual outliers, draw its features "
+        "and scores as the paper's Figure 1 does, and print how often it confuses the tasks.",
+    )
+    from ovor.analysis import figures
+
+    figures.check(arguments.out)
+    import torch
+    from rich.console import Console
+    from rich.progress import track
+
+    from ovor.analysis import boundaries, confusion
+    from ovor.analysis.toy import Toy
+
+    torch.set_num_threads(1)  # so small a network gains nothing by more
+    toy, seeds = Toy(), list(dict.fromkeys(arguments.seeds))
+    pair = confusion.train_pair(toy, arguments.seed)
+    figures.save(boundaries.draw(toy, pair), arguments.out)
+    waiting = track(
+        seeds, "seeds", console=Console(stderr=True), transient=True, disable=len(seeds) < 2
+    )
+    found = confusion.numbers(toy, pair, waiting)
+    if arguments.json:
+        print(confusion.as_json(found), end="")
+        return
+    console = Console()
+    console.print(confusion.as_tables(found), highlight=False)
+    console.print(f"Picture in {arguments.out}", highlight=False, soft_wrap=True)
+
+
 @dataclass(frozen=True)
 class DoctorArguments:
     json: bool = False
@@ -347,6 +399,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run": run_command,
     "grid": grid_command,
     "cost": cost_command,
+    "figure": figure_command,
     "doctor": doctor_command,
 }
 

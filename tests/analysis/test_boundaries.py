@@ -1,0 +1,92 @@
+"""The figure as a person asks for it: files, numbers, and sentences when it cannot be had."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ovor.analysis import boundaries, confusion, figures
+from ovor.analysis.toy import Toy
+from ovor.config import OvorError, Vor
+
+SMALL = Toy(train=40, test=20, epochs=3, vor=Vor(epochs=1))
+
+
+def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ovor", *arguments],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def pair() -> confusion.Pair:
+    return confusion.train_pair(SMALL, 0)
+
+
+def test_the_command_draws_and_prints_json_alone(tmp_path: Path) -> None:
+    done = ovor("figure", "boundaries", "--out", "new/here.svg", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert found["picture"]["seed"] == 0
+    assert (found["seeds"], found["mean"]) == ([], None)
+    assert found["toy"]["vor"]["weight"] == Vor().weight
+    picture = (tmp_path / "new/here.svg").read_text()
+    assert picture.startswith("<svg")
+    for words in ("without VOR", "with VOR", "score of class 1", "score of class 3", "class 4"):
+        assert words in picture
+    for row in confusion.ROWS:  # the marked sample wears its scores
+        assert f"x: {found['sample']['scores'][row][0]:.1f}" in picture
+    assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+
+
+def test_png_is_small_and_html_needs_no_network(pair: confusion.Pair, tmp_path: Path) -> None:
+    chart = boundaries.draw(SMALL, pair)
+    figures.save(chart, tmp_path / "a.PNG")
+    with Image.open(tmp_path / "a.PNG") as image:
+        assert image.size[0] > 1500
+    assert (tmp_path / "a.PNG").stat().st_size < 300_000
+    figures.save(chart, tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    fetched = page.count("<script src=") + page.count(
+        "<link"
+    )  # a number: pytest would show the page
+    assert fetched == 0
+
+
+def test_a_picture_without_a_sample_marks_none(pair: confusion.Pair) -> None:
+    same = confusion.Pair(0, pair.test, dict.fromkeys(confusion.ROWS, pair.rows["with VOR"]))
+    assert '"x: ' not in boundaries.draw(SMALL, same).to_json()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["boundaries", "--out", "here.gif"], 1, ".png, .svg, .html"),
+        (["boundaries", "--seed", "-1"], 2, "seed"),
+        (["portraits"], 2, "portraits"),
+        ([], 2, "boundaries"),
+    ],
+)
+def test_what_cannot_be(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
+    done = ovor("figure", *arguments, cwd=tmp_path)
+    assert done.returncode == code
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_altair_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "DRAWING", ("altair", "no_such_module"))
+    with pytest.raises(OvorError, match=r"pip install 'ovor\[figures\]'"):
+        figures.check(Path("here.png"))

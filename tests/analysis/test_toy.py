@@ -1,0 +1,158 @@
+"""The toy of Figure 1: real training, equal but for VOR, and numbers that agree with each other."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ovor.analysis import confusion, toy
+from ovor.analysis.contour import zero_line
+from ovor.config import Npos, Vor
+
+SMALL = toy.Toy(
+    train=150,
+    test=50,
+    epochs=15,
+    batch_size=32,
+    vor=Vor(epochs=5, tau_outlier_relative=True, npos=Npos(noise=50, k=20)),
+)
+
+
+@pytest.fixture(scope="module")
+def pair() -> confusion.Pair:
+    return confusion.train_pair(SMALL, 0)
+
+
+def test_the_seed_decides_everything(pair: confusion.Pair) -> None:
+    again, other = confusion.train_pair(SMALL, 0), confusion.train_pair(SMALL, 1)
+    assert confusion.measure(SMALL, pair) == confusion.measure(SMALL, again)
+    for row, trained in pair.rows.items():
+        scores = trained.classifier(pair.test.features)
+        assert torch.equal(scores, again.rows[row].classifier(pair.test.features))
+        assert not torch.equal(scores, other.rows[row].classifier(pair.test.features))
+    assert not torch.equal(pair.test.features, other.test.features)
+
+
+def test_training_and_held_out_points_differ(pair: confusion.Pair) -> None:
+    train = toy.draw_points(SMALL, SMALL.test, 0, toy.TRAIN)
+    assert not torch.isin(train.features, pair.test.features).any()
+
+
+def test_points_are_of_their_gaussians() -> None:
+    points = toy.draw_points(toy.Toy(), 4000, 0, toy.TRAIN)
+    for label, mean in enumerate(toy.Toy().means):
+        own = points.features[points.labels == label]
+        assert own.mean(0).tolist() == pytest.approx(mean, abs=0.07)
+        assert own.std(0).tolist() == pytest.approx([1, 1], abs=0.05)
+
+
+def test_neighbours_are_four_deviations_apart() -> None:
+    means = torch.tensor(toy.Toy().means)
+    between = torch.pdist(means)  # 1-2, 1-3, 1-4, 2-3, 2-4, 3-4
+    assert between[[0, 1, 3, 5]].tolist() == pytest.approx([4, 4, 4, 4], abs=1e-5)
+    assert between.min() >= 4 - 1e-5
+
+
+def test_vor_raises_the_energy_of_its_outliers(pair: confusion.Pair) -> None:
+    found = confusion.measure(SMALL, pair)
+    without, with_vor = (found[row]["outlier_energy"] for row in confusion.ROWS)
+    assert with_vor > without + 1
+
+
+def test_only_the_row_with_vor_has_outliers(pair: confusion.Pair) -> None:
+    without, with_vor = (pair.rows[row].outliers for row in confusion.ROWS)
+    assert [len(outliers) for outliers in without] == [0, 0]
+    assert [outliers.shape for outliers in with_vor] == [(2 * SMALL.vor.npos.beta, 2)] * 2
+
+
+def test_task_two_leaves_the_head_of_task_one_alone() -> None:
+    classifier = toy.ToyClassifier(SMALL, 0)
+    points = toy.draw_points(SMALL, SMALL.train, 0, toy.TRAIN)
+    toy.learn_task(SMALL, 0, SMALL.vor, classifier, points.of_task(0), 0)
+    before = classifier(points.features)
+    toy.learn_task(SMALL, 0, SMALL.vor, classifier, points.of_task(1), 1)
+    assert torch.equal(classifier(points.features)[:, : toy.CLASSES], before)
+
+
+def test_a_head_never_sees_the_other_task() -> None:
+    """Move the other task's classes elsewhere: the scores of this one stay as they are."""
+    elsewhere = replace(SMALL, means=((9.0, 9.0), (9.0, -9.0), *SMALL.means[2:]))
+    plane = torch.randn(20, 2)
+    one, other = (toy.train_toy(t, 0, t.vor).classifier(plane) for t in (SMALL, elsewhere))
+    assert torch.equal(one[:, toy.CLASSES :], other[:, toy.CLASSES :])
+    assert not torch.equal(one[:, : toy.CLASSES], other[:, : toy.CLASSES])
+
+
+def test_without_its_terms_vor_is_no_vor(pair: confusion.Pair) -> None:
+    """The rows differ by the outlier loss alone, not by their steps or batches."""
+    nothing = toy.train_toy(SMALL, 0, replace(SMALL.vor, terms="none"))
+    scores = nothing.classifier(pair.test.features)
+    assert torch.equal(scores, pair.rows["without VOR"].classifier(pair.test.features))
+
+
+def test_the_numbers_are_counted_right(pair: confusion.Pair) -> None:
+    found = confusion.measure(SMALL, pair)
+    for row, trained in pair.rows.items():
+        answers = trained.classifier(pair.test.features).argmax(1).tolist()
+        labels = pair.test.labels.tolist()
+        counted = list(zip(answers, labels, strict=True))
+        assert found[row]["accuracy"] == 100 * sum(a == y for a, y in counted) / 200
+        across = 100 * sum((a < 2) != (y < 2) for a, y in counted) / 200
+        assert found[row]["inter_task_confusion"] == across
+        assert found[row]["accuracy"] <= min(100 - across, found[row]["accuracy_task_id_given"])
+
+
+def test_the_sample_is_what_it_is_said_to_be(pair: confusion.Pair) -> None:
+    sample = confusion.find_sample(SMALL, pair)
+    assert sample is not None
+    x = torch.tensor([sample.position])
+    own = pair.test.features[pair.test.labels == 0]
+    assert (own == x).all(1).any()
+    answers = [pair.rows[row].classifier(x).argmax().item() for row in confusion.ROWS]
+    assert answers == [2, 0]
+    for row in confusion.ROWS:
+        assert pair.rows[row].classifier(x)[0].tolist() == pytest.approx(
+            sample.scores[row], rel=1e-4
+        )
+
+
+def test_where_there_is_no_such_sample_none_is_marked(pair: confusion.Pair) -> None:
+    same = replace(pair, rows=dict.fromkeys(confusion.ROWS, pair.rows["with VOR"]))
+    assert confusion.find_sample(SMALL, same) is None
+    found = confusion.numbers(SMALL, same, [])
+    assert found["sample"] is None
+    assert "none is marked" in confusion.sentence_of(found["sample"])
+
+
+def test_the_mean_is_over_the_seeds(pair: confusion.Pair) -> None:
+    found = json.loads(confusion.as_json(confusion.numbers(SMALL, pair, [0, 1])))
+    first, second = found["seeds"]
+    assert first == found["picture"]
+    mean = found["mean"]
+    assert (mean["seeds"], second["seed"]) == (2, 1)
+    for row in confusion.ROWS:
+        for key, value in mean[row].items():
+            assert value == pytest.approx((first[row][key] + second[row][key]) / 2)
+    better = sum(s["with VOR"]["accuracy"] > s["without VOR"]["accuracy"] for s in (first, second))
+    assert mean["vor_more_accurate"] == better
+
+
+def test_the_zero_line_of_a_circle() -> None:
+    axis = np.linspace(-2, 2, 81)
+    x, y = np.meshgrid(axis, axis)
+    segments = zero_line(x**2 + y**2 - 1, axis)
+    ends = segments.reshape(-1, 2)
+    assert np.hypot(*ends.T) == pytest.approx(1, abs=1e-3)
+    lengths = np.hypot(segments[:, 2] - segments[:, 0], segments[:, 3] - segments[:, 1])
+    assert lengths.sum() == pytest.approx(2 * np.pi, rel=1e-2)
+
+
+def test_the_zero_line_keeps_x_and_y_apart() -> None:
+    axis = np.linspace(-1, 1, 4)
+    x, _ = np.meshgrid(axis, axis)
+    segments = zero_line(x - 0.5, axis)
+    assert segments[:, [0, 2]] == pytest.approx(0.5)
+    assert sorted({*segments[:, 1], *segments[:, 3]})[0] == -1
+    assert len(zero_line(x - 5, axis)) == 0
