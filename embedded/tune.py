@@ -55,6 +55,11 @@ OWN: dict[str, list[Options]] = {
     "adam-adapter": [FIRST_TASK],
     "ranpac": [{"options.projection": (1000, 4000)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
+    "linear": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "l2": [{"options.slowdown": (0.01, 0.1)}, {"options.weight": (0.1, 1.0, 10.0)}],
+    "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
+    "finetune": [{"options.slowdown": (0.01, 0.1)}],
+    "joint": [{"options.slowdown": (0.01, 0.1)}],
 }
 
 
@@ -78,7 +83,10 @@ def with_own(method: str, choice: Choice) -> Run:
     run = settings(DATA, method)
     fields = {name: value for name, value in choice.items() if "." not in name}
     own = {name.removeprefix("options."): choice[name] for name in choice if "." in name}
-    return replace(run, **fields, options={**run.options, **own})
+    # What a later step will choose must not be taken from the presets, where it stands already.
+    searched = {name.removeprefix("options.") for step in OWN[method] for name in step}
+    others = {name: value for name, value in run.options.items() if name not in searched}
+    return replace(run, **fields, options={**others, **own})
 
 
 def search(

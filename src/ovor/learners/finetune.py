@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from ovor.backbones import pet
 from ovor.backbones.vit import VisionTransformer
-from ovor.config import STRICT
+from ovor.config import STRICT, Positive, Run
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead
@@ -24,11 +24,12 @@ from ovor.seeds import WEIGHTS, generator
 
 @dataclass(frozen=True, config=STRICT)
 class FinetuneOptions:
-    """It has none."""
+    slowdown: Positive = 1.0
+    """learning rate of the network over that of the head; a new head is in more of a hurry"""
 
 
 @dataclass(frozen=True, config=STRICT)
-class L2Options:
+class L2Options(FinetuneOptions):
     weight: Annotated[float, Field(ge=0)] = 1.0
     """how strongly attention is held at the weights of the task before"""
 
@@ -43,6 +44,7 @@ class Finetune(Learner):
         self, options: FinetuneOptions, backbone: VisionTransformer, autocast: Autocast
     ) -> None:
         super().__init__(options, backbone, autocast)
+        self.options = options
         self.tuned = copy.deepcopy(backbone).requires_grad_(True)
         self.head = GrowingHead(backbone.arch.embed_dim)
 
@@ -50,6 +52,9 @@ class Finetune(Learner):
         self.head.begin_task(classes, generator(*seed, WEIGHTS))
         self.head.requires_grad_(True)
         self.to(self.device)
+
+    def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        return slow_adam(run, self.head, self.tuned, self.options.slowdown)
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         logits = self.head(self.features(images))
@@ -79,7 +84,7 @@ class L2(Learner):
 
     def __init__(self, options: L2Options, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
-        self.weight = options.weight
+        self.options = options
         self.tuned = pet.shared_copy(backbone)
         pet.with_attention(self.tuned)
         self.attention = [p for p in self.tuned.parameters() if p.requires_grad]
@@ -95,12 +100,26 @@ class L2(Learner):
         self.head.begin_task(classes, generator(*seed, WEIGHTS))
         self.to(self.device)
 
+    def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        return slow_adam(run, self.head, self.tuned, self.options.slowdown)
+
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         pairs = zip(self.attention, self.anchors, strict=True)
         moved = torch.stack([(p - anchor).square().sum() for p, anchor in pairs]).sum()
         logits = self.head.current(self.features(images))
-        return F.cross_entropy(logits, labels) + self.weight * moved
+        return F.cross_entropy(logits, labels) + self.options.weight * moved
 
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
             return self.tuned(images)  # type: ignore[no-any-return]
+
+
+def slow_adam(
+    run: Run, head: nn.Module, network: nn.Module, slowdown: float
+) -> torch.optim.Optimizer:
+    """Adam that moves the network by a fraction of the head's learning rate."""
+    groups = [
+        {"params": [p for p in part.parameters() if p.requires_grad], "factor": factor}
+        for part, factor in ((head, 1.0), (network, slowdown))
+    ]
+    return torch.optim.Adam(groups, lr=run.lr)
