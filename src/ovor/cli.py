@@ -254,6 +254,11 @@ def grid_command(argv: list[str]) -> None:
                     progress.done(f"{row.label}, seed {seed}", result)
         except KeyboardInterrupt:
             sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
+        except OvorError as error:
+            if arguments.data:
+                raise
+            hint = "With --data quickdraw the table runs on drawings, without a download."
+            raise OvorError(f"{error} {hint}") from error
     found = summary.collect(parts, table.measure, seeds, arguments.out)
     if arguments.json:
         print(summary.as_json(arguments.preset, seeds, found), end="")

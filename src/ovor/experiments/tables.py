@@ -7,18 +7,26 @@ and factors as the paper's, so that on ImageNet-R they are the paper's values.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ovor.config import OvorError, Run, Vor
-from ovor.presets import ALIASES, VOR_PRESETS, settings
+from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
 # The paper's main tables have these; ours go on with every other method that there is.
 PROMPT_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
 REFERENCE = "imagenet-r/10"  # whose figures stand beside data that the paper has not
 
 Measure = Literal["accuracy", "task-id-given", "prompt-drift", "representation-drift"]
+
+
+class Make(Protocol):
+    """`presets.settings`, perhaps with another backbone or fewer epochs."""
+
+    def __call__(
+        self, data: str, method: str, vor: str = "paper", tasks: int | None = None
+    ) -> Run: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Table:
     """A preset of `ovor grid`: which sections it has on a data set in some number of tasks."""
 
     about: str
-    sections: Callable[[str, int], list[Section]]
+    sections: Callable[[str, int, "Make"], list[Section]]
     settings: tuple[tuple[str, int], ...] = (("imagenet-r", 10),)  # the paper's
     measure: Measure = "accuracy"
 
@@ -81,37 +89,37 @@ def section(data: str, tasks: int, rows: list[tuple[str, str, Run]]) -> Section:
     )
 
 
-def of_methods(methods: list[str], data: str, tasks: int) -> list[Section]:
-    rows = [(name, name, settings(data, name, tasks=tasks)) for name in methods]
+def of_methods(methods: list[str], data: str, tasks: int, make: Make) -> list[Section]:
+    rows = [(name, name, make(data, name, tasks=tasks)) for name in methods]
     return [section(data, tasks, rows)]
 
 
-def core(data: str, tasks: int) -> list[Section]:
+def core(data: str, tasks: int, make: Make) -> list[Section]:
     """The ten prompt methods, and OVOR with parts of it changed."""
     names = [name + vor for name in PROMPT_METHODS for vor in ("", "+vor")]
-    rows = [(name, name, settings(data, name, tasks=tasks)) for name in names]
+    rows = [(name, name, make(data, name, tasks=tasks)) for name in names]
     for preset, label in VOR_PRESETS.items():
         if preset != "paper":
-            run = settings(data, "ovor", preset, tasks)
+            run = make(data, "ovor", preset, tasks)
             rows.append((f"oneprompt+vor: {label}", "", run))
     return [section(data, tasks, rows)]
 
 
-def vor_table(data: str, tasks: int) -> list[Section]:
+def vor_table(data: str, tasks: int, make: Make) -> list[Section]:
     methods = [m for m in PROMPT_METHODS if m != "oneprompt-deep"]
-    return of_methods([m + vor for m in methods for vor in ("", "+vor")], data, tasks)
+    return of_methods([m + vor for m in methods for vor in ("", "+vor")], data, tasks, make)
 
 
-def prompt_table(data: str, tasks: int) -> list[Section]:
-    return of_methods([m + vor for m in PROMPT_METHODS for vor in ("", "+vor")], data, tasks)
+def prompt_table(data: str, tasks: int, make: Make) -> list[Section]:
+    return of_methods([m + vor for m in PROMPT_METHODS for vor in ("", "+vor")], data, tasks, make)
 
 
-def main_table(data: str, tasks: int) -> list[Section]:
+def main_table(data: str, tasks: int, make: Make) -> list[Section]:
     """Every method that there is, with VOR too where it has a linear head."""
     from ovor.learners import METHODS, takes_vor  # brings torch
 
     names = [m + vor for m in METHODS for vor in ("", "+vor") if not vor or takes_vor(m)]
-    return of_methods(names, data, tasks)
+    return of_methods(names, data, tasks, make)
 
 
 # --- ablations (App. B) ----------------------------------------------------------------------
@@ -159,8 +167,8 @@ def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
     return [(f"{v:g}", replace(vor, npos=replace(vor.npos, **{name: v}))) for v in values]
 
 
-def ablation(names: tuple[str, ...], data: str, tasks: int) -> list[Section]:
-    base = settings(data, "ovor", tasks=tasks)
+def ablation(names: tuple[str, ...], data: str, tasks: int, make: Make) -> list[Section]:
+    base = make(data, "ovor", tasks=tasks)
     assert base.vor is not None
     found = []
     for name in names:
@@ -179,12 +187,10 @@ def ablation(names: tuple[str, ...], data: str, tasks: int) -> list[Section]:
     return found
 
 
-def prompt_position(data: str, tasks: int) -> list[Section]:
+def prompt_position(data: str, tasks: int, make: Make) -> list[Section]:
     """Where OnePrompt is inserted; what the backbone is too shallow for is left out."""
-    from ovor.backbones import load_backbone  # brings torch
-
-    base = settings(data, "oneprompt", tasks=tasks)
-    depth = load_backbone(base.backbone, base.num_heads or None).vit.arch.depth
+    base = make(data, "oneprompt", tasks=tasks)
+    depth = depth_of(base)
     rows = []
     for entry in paper()["prompt_position_oneprompt_imagenet-r/10"]:
         lengths, label = [0] * depth, []
@@ -203,6 +209,14 @@ def prompt_position(data: str, tasks: int) -> list[Section]:
     return [Section(f"{data}, {tasks} tasks", rows, REFERENCE, comparable)]
 
 
+def depth_of(run: Run) -> int:
+    if run.backbone == PAPER.backbone:
+        return 12  # known without the file
+    from ovor.backbones import load_backbone  # brings torch
+
+    return load_backbone(run.backbone, run.num_heads or None).vit.arch.depth
+
+
 def of_lengths(base: Run, lengths: list[int]) -> Run:
     """By the names that other tables use for the same run."""
     if lengths == [5] * len(lengths):
@@ -217,18 +231,18 @@ def of_lengths(base: Run, lengths: list[int]) -> Run:
 # --- what happens to the one prompt and its features (Sec. 4.2, App. E) ----------------------
 
 
-def task_id_given(data: str, tasks: int) -> list[Section]:
-    return by_task(["oneprompt", "oneprompt+vor"], data, tasks, keep="last")
+def task_id_given(data: str, tasks: int, make: Make) -> list[Section]:
+    return by_task(["oneprompt", "oneprompt+vor"], data, tasks, make, keep="last")
 
 
-def drift(data: str, tasks: int) -> list[Section]:
-    return by_task(["oneprompt"], data, tasks, keep="tasks")
+def drift(data: str, tasks: int, make: Make) -> list[Section]:
+    return by_task(["oneprompt"], data, tasks, make, keep="tasks")
 
 
 def by_task(
-    methods: list[str], data: str, tasks: int, keep: Literal["last", "tasks"]
+    methods: list[str], data: str, tasks: int, make: Make, keep: Literal["last", "tasks"]
 ) -> list[Section]:
-    rows = [Row(name, replace(settings(data, name, tasks=tasks), keep=keep)) for name in methods]
+    rows = [Row(name, replace(make(data, name, tasks=tasks), keep=keep)) for name in methods]
     comparable = f"{data}/{tasks}" == REFERENCE
     return [Section(f"{data}, {tasks} tasks", rows, REFERENCE, comparable)]
 
@@ -247,14 +261,9 @@ TABLES: dict[str, Table] = {
     "task-id-given": Table(
         "change of accuracy with the task known (Table 1)", task_id_given, measure="task-id-given"
     ),
-    "ablation": Table(
-        "all nine hyper-parameters of VOR (App. B)", lambda d, t: ablation(ABLATIONS, d, t)
-    ),
+    "ablation": Table("all nine hyper-parameters of VOR (App. B)", partial(ablation, ABLATIONS)),
     **{
-        f"ablation-{name.replace('_', '-')}": Table(
-            f"{name} alone",
-            lambda d, t, name=name: ablation((name,), d, t),  # type: ignore[misc]
-        )
+        f"ablation-{name.replace('_', '-')}": Table(f"{name} alone", partial(ablation, (name,)))
         for name in ABLATIONS
     },
     "prompt-position": Table("where the prompt is inserted (App. B)", prompt_position),
@@ -284,12 +293,12 @@ def sections(
     if not data:
         chosen = [setting for setting in table.settings if not tasks or setting[1] in tasks]
         where = chosen or [(table.settings[0][0], number) for number in numbers]
-    found = [part for setting in where for part in table.sections(*setting)]
-    found = [choose(part, methods) for part in found]
-    return table, [
-        replace(part, rows=[replace(row, run=adapt(row.run)) for row in part.rows])
-        for part in found
-    ]
+
+    def make(data: str, method: str, vor: str = "paper", tasks: int | None = None) -> Run:
+        return adapt(settings(data, method, vor, tasks))
+
+    found = [part for setting in where for part in table.sections(*setting, make)]
+    return table, [choose(part, methods) for part in found]
 
 
 def choose(part: Section, methods: list[str]) -> Section:

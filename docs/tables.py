@@ -1,0 +1,58 @@
+"""Put the measured tables into the documents, between their markers, after a grid has run.
+
+    python docs/tables.py --out runs/grid    results of the grids to docs/results, then as below
+    python docs/tables.py                    docs/results to the documents
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ovor.experiments import summary
+from ovor.experiments.tables import TABLES, sections
+
+DOCS = Path(__file__).parent
+SEEDS = [0, 1, 2, 3, 4]
+# Tables measured on the drawings, and where they are shown.
+MEASURED = {
+    "main-table": "../README.md",
+    "core": "results.md",
+    "tasks-table": "results.md",
+    "task-id-given": "results.md",
+    "ablation": "results.md",
+    "prompt-position": "results.md",
+    "prompt-drift": "results.md",
+    "representation-drift": "results.md",
+}
+
+
+def results(name: str) -> Path:
+    return DOCS / f"results/{name}-quickdraw.json"
+
+
+def block(name: str, found: dict[str, Any]) -> str:
+    table = summary.as_markdown(found["sections"], TABLES[name].measure)
+    return f"<!-- table {name} -->\n{table}<!-- /table -->"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=None, help="folder of the grids' runs")
+    out = parser.parse_args().out
+    for name, document in MEASURED.items():
+        if out:
+            table, parts = sections(name, ["quickdraw"], [], [])
+            found = summary.collect(parts, table.measure, SEEDS, out)
+            results(name).write_text(summary.as_json(name, SEEDS, found))
+        text = (DOCS / document).read_text()
+        marked = re.compile(f"<!-- table {name} -->.*?<!-- /table -->", re.DOTALL)
+        if not marked.search(text):
+            raise SystemExit(f"{document} has no place for {name}.")
+        new = block(name, json.loads(results(name).read_text()))
+        (DOCS / document).write_text(marked.sub(lambda _, new=new: new, text))
+
+
+if __name__ == "__main__":
+    main()
