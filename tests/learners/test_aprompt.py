@@ -114,12 +114,21 @@ def test_prompts_learn_to_bring_images_to_each_prototype(learner: APrompt) -> No
             return learner.old_features(images, prefixes(prompt.expand(len(images), *prompt.shape)))
 
     targets = torch.stack([seen(hidden).mean(0) for hidden in 2 * draw(4, 5, 2, 5, 64)])
-    learner.options = replace(learner.options, analogy_epochs=20)
+    learner.options = replace(learner.options, length=5, layers=5, analogy_epochs=20)
     prompts = learner.analogies(targets, batches(2), torch.Generator().manual_seed(0))
     with torch.no_grad():
         plain = learner.old_features(images, {})
     for prompt, target in zip(prompts, targets, strict=True):
         assert (seen(prompt) - target).square().mean() < 0.1 * (plain - target).square().mean()
+
+
+@pytest.mark.parametrize(("layers", "found"), [(1, 1), (3, 3), (9, 5)])
+def test_prompts_are_at_the_first_layers_that_there_are(
+    layers: int, found: int, learner: APrompt
+) -> None:
+    learner.options = replace(learner.options, layers=layers)
+    prompts = learner.analogies(prototypes(learner), batches(2), torch.Generator())
+    assert prompts.shape == (4, found, 2, 10, 64)
 
 
 def test_prompts_learn_without_touching_a_network(learner: APrompt) -> None:

@@ -37,8 +37,11 @@ class APromptOptions:
     """learning rate of the network over that of the head"""
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
     """of SGD"""
-    length: Count = 5
-    """prefix tokens of an old class, for keys and for values each, at every layer"""
+    length: Count = 10
+    """prefix tokens of an old class, for keys and for values each, at each layer that has them"""
+    layers: Count = 2
+    """how many layers, from the first, have them; in many they outweigh the image, and then the
+    prototypes hardly move, however good the analogy"""
     analogy_epochs: Count = 2
     """passes over a task's images in which the old classes' prompts learn, all together"""
     analogy_lr: Positive = 0.1
@@ -96,11 +99,12 @@ class APrompt(Learner):
         self, prototypes: Tensor, images: Callable[[], Batches], draw: torch.Generator
     ) -> Tensor:
         """A prompt per old class that brings new images to its prototype in the old network."""
-        arch, length = self.backbone.arch, self.options.length
-        shape = (len(prototypes), arch.depth, 2, length, arch.embed_dim)
+        arch, options = self.backbone.arch, self.options
+        layers = min(options.layers, arch.depth)
+        shape = (len(prototypes), layers, 2, options.length, arch.embed_dim)
         prompts = (INITIAL * torch.randn(shape, generator=draw)).to(self.device).requires_grad_()
-        optimizer = torch.optim.Adam([prompts], lr=self.options.analogy_lr)
-        for _ in range(self.options.analogy_epochs):
+        optimizer = torch.optim.Adam([prompts], lr=options.analogy_lr)
+        for _ in range(options.analogy_epochs):
             for batch, target in paired(images, len(prototypes), draw):
                 seen = self.old_features(batch, prefixes(prompts[target]))
                 optimizer.zero_grad()
