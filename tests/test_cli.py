@@ -51,7 +51,7 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
         "except SystemExit: pass\n"
         "assert 'torch' not in sys.modules"
     )
-    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"]):
+    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"], ["figure", "--help"]):
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments=arguments)],
             capture_output=True,

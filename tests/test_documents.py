@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,33 @@ def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
     assert result["metrics"]["F_T"] == pytest.approx(entry["F_T"][0], abs=1.0)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/boundaries.md"])
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
-        assert (ROOT / target).exists(), target
+        assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_the_numbers_beside_the_figure_are_the_measured_ones() -> None:
+    from rich.console import Console
+
+    from ovor.analysis import confusion
+
+    found = json.loads((ROOT / "docs/results/boundaries.json").read_text())
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(confusion.as_tables(found), highlight=False)
+    printed = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    assert printed in (ROOT / "docs/boundaries.md").read_text()
+    assert [one["seed"] for one in found["seeds"]] == list(range(20))
+
+
+def test_the_figure_was_made_with_the_settings_of_today() -> None:
+    from ovor.analysis import confusion
+    from ovor.analysis.toy import Toy
+
+    made = json.loads((ROOT / "docs/results/boundaries.json").read_text())["toy"]
+    assert made == json.loads(confusion.as_json(asdict(Toy())))
+
+
+def test_the_figure_is_small() -> None:
+    assert (ROOT / "docs/figures/boundaries.png").stat().st_size < 300_000
