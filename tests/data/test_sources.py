@@ -110,9 +110,7 @@ def test_imagenet_r_without_lists_says_which_and_where_from(renditions: Path) ->
 def test_imagenet_r_as_folders_points_to_the_pilot_split(data: Path) -> None:
     for part in ("train", "test"):
         paint(data / "imagenet-r" / part / "n01443537" / "1.jpg")
-    with pytest.raises(
-        OvorError, match=r"it holds test, train: .*choose imagenet-r:pilot"
-    ):
+    with pytest.raises(OvorError, match=r"it holds test, train: .*choose imagenet-r:pilot"):
         imagenet_r(MINI)
 
 
