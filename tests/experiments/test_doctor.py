@@ -28,3 +28,4 @@ def test_the_table_names_them_too(capsys: pytest.CaptureFixture[str]) -> None:
     doctor_command([])
     text = capsys.readouterr().out
     assert all(name in text for name in SOURCES)
+    assert text.count("not found: get ") == len(SOURCES)

@@ -4,6 +4,7 @@ Shuffles and augmentation are pure functions of (seed, task, epoch, sample index
 workers and the batch size change nothing, and a resumed run equals an unbroken one.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -112,11 +113,14 @@ def _load(batches: _Batches, workers: int) -> Iterator[Batch]:
     if not workers:
         yield from (batches[number] for number in range(len(batches)))
         return
-    # With a generator of its own the loader leaves torch's global one alone.
-    loader: DataLoader[Batch | OvorError] = DataLoader(
-        _ForWorkers(batches), batch_size=None, num_workers=workers, generator=torch.Generator()
-    )
-    for batch in loader:
+    with warnings.catch_warnings():  # torch advises against more workers than cores, twice
+        warnings.filterwarnings("ignore", message="This DataLoader will create")
+        # With a generator of its own the loader leaves torch's global one alone.
+        loader: DataLoader[Batch | OvorError] = DataLoader(
+            _ForWorkers(batches), batch_size=None, num_workers=workers, generator=torch.Generator()
+        )
+        loaded = iter(loader)
+    for batch in loaded:
         if isinstance(batch, OvorError):
             raise batch
         yield batch[0], batch[1]

@@ -62,6 +62,6 @@ def as_tables(found: dict[str, Any]) -> Group:
     machine.add_row("hub cache", found["hub_cache"])
     data = Table("data set", "state", title="Data sets of the paper")
     for item in found["data"]:
-        usable = item["found"] and not item["problem"]
-        data.add_row(item["name"], item["found"] if usable else item["problem"] or item["advice"])
+        missing = f"not found: {item['advice']}"
+        data.add_row(item["name"], item["problem"] or item["found"] or missing)
     return Group(machine, data)
