@@ -46,10 +46,7 @@ def collect(
             "title": part.title,
             "paper": part.where,
             "comparable": part.comparable,
-            "rows": [
-                row | {"by_task": by_task} if measure != "accuracy" else row
-                for row, by_task in (collect_row(row, measure, seeds, out) for row in part.rows)
-            ],
+            "rows": [collect_row(row, measure, seeds, out) for row in part.rows],
         }
         for part in sections
     ]
@@ -59,13 +56,11 @@ def collect(
     return found
 
 
-def collect_row(
-    row: Row, measure: Measure, seeds: list[int], out: Path
-) -> tuple[dict[str, Any], dict[str, list[list[float]]]]:
+def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict[str, Any]:
     folders = [folder_of(out, row, seed) for seed in seeds]
     finished = [folder for folder in folders if done(folder, row.run)]
     results = [folder.result() for folder in finished]
-    entry = {
+    entry: dict[str, Any] = {
         "label": row.label,
         "seeds": [result["seed"] for result in results],
         "A_T": [round(result["metrics"]["A_T"], 3) for result in results],
@@ -75,16 +70,15 @@ def collect_row(
         "learnable_parameters": results[0]["learnable_parameters"] if results else None,
         "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
     }
-    by_task: dict[str, list[list[float]]] = {}
     if measure == "task-id-given":
-        by_task["change"] = [changes(result) for result in results]
+        entry["by_task"] = {"change": [changes(result) for result in results]}
     elif measure != "accuracy":
         drifts = [json.loads(folder.drift_file.read_text()) for folder in finished]
-        by_task = {
+        entry["by_task"] = {
             name: [[round(x, 4) for x in drift[name]] for drift in drifts]
             for name in BY_TASK[measure]
         }
-    return entry, by_task
+    return entry
 
 
 def changes(result: dict[str, Any]) -> list[float]:
