@@ -1,5 +1,5 @@
 # make demo   installs and learns ten tasks of drawings     make test   installs and tests
-# make check  style, types, import arrows                   make grid   the README's table (an hour)
+# make check  style, types, import arrows                   make grid   the README's table (hours)
 PYTHON ?= python3
 BIN := .venv/bin
 # By the environment, so that it reaches pip's build environments too.
@@ -24,7 +24,7 @@ check: .venv/installed-dev
 	$(BIN)/lint-imports
 
 grid: .venv/installed
-	$(BIN)/ovor grid
+	$(BIN)/ovor grid main-table --data quickdraw --seeds 0 1 2 3 4
 
 clean:
 	rm -rf .venv build dist
