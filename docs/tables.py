@@ -1,7 +1,7 @@
 """Put the measured tables into the documents, between their markers, after a grid has run.
 
-    python docs/tables.py --out runs/grid    results of the grids to docs/results, then as below
-    python docs/tables.py                    docs/results to the documents
+python docs/tables.py --out runs/grid    results of the grids to docs/results, then as below
+python docs/tables.py                    docs/results to the documents
 """
 
 import argparse

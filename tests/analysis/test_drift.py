@@ -121,3 +121,9 @@ def test_half_precision_features_are_summed_in_double(
 ) -> None:
     x, y = (z.half() for z in related(20, 8, 8))
     assert measure(x, y) == pytest.approx(measure(x.double(), y.double()), rel=1e-12)
+
+
+def test_features_that_do_not_differ_have_no_similarity() -> None:
+    x = torch.ones(3, 2)
+    assert math.isnan(linear_cka(x, x))
+    assert math.isnan(kernel_cka(x, x))

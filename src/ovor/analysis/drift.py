@@ -92,5 +92,7 @@ def _rbf(squares: Tensor, sigma: float | None) -> Tensor:
 
 def _median(values: Tensor) -> Tensor:
     """The mean of the two in the middle, if there are two; torch's own median is the lower."""
+    if not len(values):  # all features are equal, and the similarity is not a number
+        return values.new_ones(())
     middle = len(values) + 1
     return (values.kthvalue(middle // 2).values + values.kthvalue((middle + 1) // 2).values) / 2
