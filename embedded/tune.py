@@ -55,7 +55,7 @@ OWN: dict[str, list[Options]] = {
     "adam-adapter": [FIRST_TASK],
     "ranpac": [{"options.projection": (1000, 4000)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
-    "linear": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "linear": [{"lr": (1e-3, 3e-3, 1e-2, 3e-2)}],
     "l2": [{"options.slowdown": (0.01, 0.1)}, {"options.weight": (0.1, 1.0, 10.0)}],
     "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
     "finetune": [{"options.slowdown": (0.01, 0.1)}],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,13 +13,12 @@ from typing import Any
 import pytest
 
 from ovor.config import RUN, Run
-from ovor.experiments import summary
 from ovor.experiments.tables import sections
 from ovor.presets import settings
 
 ROOT = Path(__file__).parent.parent
-# Tables measured on the drawings, and where they are shown.
-MEASURED = {"core": "README.md"}
+TABLES = runpy.run_path(str(ROOT / "docs/tables.py"))
+MEASURED: dict[str, str] = TABLES["MEASURED"]
 EXAMPLE = ROOT / "tests/contracts/example_prompt.py"
 
 
@@ -79,10 +79,10 @@ def measured(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "document"), MEASURED.items())
 def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: str) -> None:
     found = measured(name)
-    table, parts = sections(name, ["quickdraw"], [], [])
+    _, parts = sections(name, ["quickdraw"], [], [])
     labels = [[row.label for row in part.rows] for part in parts]
     assert [[row["label"] for row in part["rows"]] for part in found["sections"]] == labels
-    assert summary.as_markdown(found["sections"], table.measure) in (ROOT / document).read_text()
+    assert TABLES["block"](name, found) in (ROOT / "docs" / document).read_text()
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -63,8 +63,7 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
 }
 RANPAC_SSF = {"options": {"tuning": "ssf"}}
 # On the drawings by embedded/tune.py, except that what learns from the first task alone has 20
-# epochs, its authors' number (no more gradient steps than four epochs of ten tasks), and the upper
-# bound has 12, to be near what can be reached.
+# epochs, its authors' number: no more gradient steps than four epochs of ten tasks.
 SMALL = {"batch_size": 64, "epochs": 20}
 QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "adam-finetune": {**SMALL, "lr": 0.01},
@@ -74,11 +73,11 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "adam-ssf": {**SMALL, "lr": 0.03},
     "ranpac": {**SMALL, "lr": 0.01, "options": {"projection": 4000}},
     "slca": {"lr": 0.01, "options": {"slowdown": 0.01}},
-    "linear": {"lr": 0.01},
+    "linear": {"lr": 0.003},
     "l2": {"lr": 0.01, "options": {"slowdown": 0.01, "weight": 1.0}},
     "a-prompt": {"lr": 0.01, "options": {"slowdown": 0.01}},
     "finetune": {"lr": 0.01, "options": {"slowdown": 0.01}},
-    "joint": {"lr": 0.01, "epochs": 12, "options": {"slowdown": 0.1}},
+    "joint": {"lr": 0.01, "options": {"slowdown": 0.1}},
 }
 # By data set, what differs from METHOD_SETTINGS.
 DATA_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {

@@ -57,7 +57,7 @@ def boundary_scores(index: Tensor, npos: Npos) -> Tensor:
 def oracle(features: Tensor, classes: int, npos: Npos) -> tuple[Tensor, Tensor]:
     """All candidates of Alg. 2 and their distances."""
     index = features if npos.space == "raw" else F.normalize(features)
-    order = boundary_scores(index, npos).argsort(descending=True)[: npos.alpha * classes]
+    order = boundary_scores(index, npos).argsort(descending=True)[: round(npos.alpha * classes)]
     boundary = features[order] if npos.add_boundary else torch.zeros_like(features[order])
     candidates = (boundary[:, None] + draw(features, npos)).flatten(0, 1)
     queries = F.normalize(candidates.double()) if npos.space == "unit" else candidates
@@ -101,6 +101,14 @@ def test_class_by_class(add_boundary: bool, space: str) -> None:
     assert len(outliers) == 3 * npos.beta
     for label, part in zip((0, 1, 3), outliers.split(npos.beta), strict=True):
         assert_farthest(part, features[labels == label], 1, npos)
+
+
+def test_half_a_boundary_sample_a_class_is_one_for_two() -> None:
+    npos = replace(SMALL, alpha=2.5, beta=1000, noise=3)
+    features, labels = task(classes=2, per_class=10, width=8)
+    outliers = run(features, labels, 2, npos)
+    assert len(outliers) == 5 * 3
+    assert_farthest(outliers, features, 2, npos)
 
 
 @pytest.mark.parametrize("per_class", [1, 2, 3, 5])
