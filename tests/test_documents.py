@@ -72,6 +72,20 @@ def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
     assert found == chosen
 
 
+def test_the_presets_of_other_methods_are_what_tuning_chose() -> None:
+    own = json.loads((ROOT / "embedded/tuning.json").read_text())["own"]
+    assert set(own) >= {"adam-adapter", "ranpac", "slca", "l2", "a-prompt", "linear", "joint"}
+    for method, chosen in own.items():
+        run = settings("quickdraw", method)
+        found = {
+            name: run.options[name.removeprefix("options.")] if "." in name else getattr(run, name)
+            for name in chosen
+        }
+        assert found == chosen, method
+    few = [f"adam-{name}" for name in ("vpt-shallow", "vpt-deep", "ssf")]
+    assert {settings("quickdraw", name).lr for name in few} == {own["adam-adapter"]["lr"]}
+
+
 def measured(name: str) -> dict[str, Any]:
     return json.loads((ROOT / f"docs/results/{name}-quickdraw.json").read_text())  # type: ignore[no-any-return]
 

@@ -77,7 +77,7 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "l2": {"lr": 0.01, "options": {"slowdown": 0.01, "weight": 1.0}},
     "a-prompt": {"lr": 0.01, "options": {"slowdown": 0.01}},
     "finetune": {"lr": 0.01, "options": {"slowdown": 0.01}},
-    "joint": {"lr": 0.01, "options": {"slowdown": 0.1}},
+    "joint": {"lr": 0.01, "options": {"slowdown": 0.01}},
 }
 # By data set, what differs from METHOD_SETTINGS.
 DATA_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
