@@ -34,12 +34,20 @@ def test_a_run_of_two_tables_has_one_folder(tiny_run: Run, tmp_path: Path) -> No
     assert len({folder.path for folder in folders}) == 4
 
 
+def test_a_run_in_two_rows_is_done_once(tiny_run: Run, tmp_path: Path) -> None:
+    rows = [Row("one", tiny_run), Row("two", tiny_run)]
+    results = list(grid.run_grid(rows, [0], tmp_path, jobs=2))
+    assert [row.label for row, _, _ in results] == ["one", "two"]
+    events = grid.folder_of(tmp_path, rows[0], 0).events_file.read_text()
+    assert events.count('"finished"') == 1
+
+
 def test_runs_that_differ_in_vor_share_a_stem_and_leave_none(tiny_run: Run, tmp_path: Path) -> None:
     assert tiny_run.vor is not None
     weights = (0.1, 0.2, 0.3)
     rows = [Row(f"{w}", replace(tiny_run, vor=replace(tiny_run.vor, weight=w))) for w in weights]
     todo = [(row, seed) for seed in (0, 1) for row in rows]
-    planned = list(grid.in_order(todo, tmp_path / "stems"))
+    planned = list(grid.in_order(todo, tmp_path / ".stems"))
     # The first of each seed before all others; each seed has a stem of its own.
     assert [(row.label, seed) for row, seed, _ in planned[:2]] == [("0.1", 0), ("0.1", 1)]
     assert len({stem for _, _, stem in planned}) == 2
@@ -47,7 +55,7 @@ def test_runs_that_differ_in_vor_share_a_stem_and_leave_none(tiny_run: Run, tmp_
         (row.label, seed): result for row, seed, result in grid.run_grid(rows, [0], tmp_path, 1)
     }
     assert len(results) == 3
-    assert not (tmp_path / "stems").exists()
+    assert not list((tmp_path / ".stems").iterdir())
     alone = next(iter(grid.run_grid(rows[2:], [0], tmp_path / "alone", 1)))
     assert alone[2]["accuracy"] == results["0.3", 0]["accuracy"]
 

@@ -64,3 +64,10 @@ def test_learned_parameters_are_prompts_and_heads(tiny_run: Run, results: Path) 
     result = execute(tiny_run, Folder(results))
     prompts = 2 * (5 + 5 + 20 + 20 + 20) * 64
     assert result["learnable_parameters"] == prompts + 6 * 64 + 6
+
+
+def test_two_processes_do_not_work_in_one_folder(tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    with folder.alone(), pytest.raises(OvorError, match="Another process is at work"):
+        execute(tiny_run, folder)
+    assert execute(tiny_run, folder)["seed"] == tiny_run.seed

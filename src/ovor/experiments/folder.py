@@ -1,9 +1,12 @@
 """A result folder: run.json, events.jsonl, checkpoint, learned weights, result.json."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ovor.checkpoint import write_atomically
@@ -23,6 +26,19 @@ class Folder:
     def weights_after(self, task: int) -> Path:
         """Of runs that keep the weights of every task, counted from 0."""
         return self.path / f"weights-{task + 1}.safetensors"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While this process works in the folder, no other may."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+                (self.path / ".lock").unlink()
+        except Timeout:
+            raise OvorError(
+                f"Another process is at work in {self.path}: wait for it, or choose another folder."
+            ) from None
 
     @property
     def finished(self) -> bool:

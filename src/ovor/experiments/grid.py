@@ -54,8 +54,11 @@ def family(run: Run) -> str | None:
 def run_grid(
     rows: list[Row], seeds: list[int], out: Path, jobs: int
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
-    """Yield every result, those that exist first; each job computes with one thread."""
-    todo: list[tuple[Row, int]] = []
+    """Yield every result, those that exist first; each job computes with one thread.
+
+    A run that stands in several rows is done once.
+    """
+    todo: dict[Path, list[tuple[Row, int]]] = {}
     for seed in seeds:
         for row in rows:
             folder, run = folder_of(out, row, seed), run_of(row, seed)
@@ -66,20 +69,21 @@ def run_grid(
                 )
             if done(folder, run):
                 yield row, seed, folder.result()
-            elif (row, seed) not in todo:
-                todo.append((row, seed))
-    stems = out / "stems"
+            else:
+                todo.setdefault(folder.path, []).append((row, seed))
+    used: set[Path] = set()
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
-        waiting: dict[Future[dict[str, Any]], tuple[Row, int]] = {}
-        for row, seed, stem in in_order(todo, stems):
-            run, folder = run_of(row, seed), folder_of(out, row, seed)
-            waiting[pool.submit(execute_one, run, folder.path, stem)] = (row, seed)
+        waiting: dict[Future[dict[str, Any]], list[tuple[Row, int]]] = {}
+        for row, seed, stem in in_order([same[0] for same in todo.values()], out / ".stems"):
+            path = folder_of(out, row, seed).path
+            used |= {stem} if stem else set()
+            waiting[pool.submit(execute_one, run_of(row, seed), path, stem)] = todo[path]
         try:
             while waiting:
                 ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in ready:
-                    row, seed = waiting.pop(future)
-                    yield row, seed, future.result()
+                    result = future.result()
+                    yield from ((row, seed, result) for row, seed in waiting.pop(future))
         except BrokenProcessPool as error:
             raise OvorError(
                 "A run's process died, perhaps for lack of memory: the same command continues; "
@@ -91,7 +95,8 @@ def run_grid(
             for child in active_children():
                 child.terminate()
             raise
-    shutil.rmtree(stems, ignore_errors=True)
+    for stem in used:
+        shutil.rmtree(stem)
 
 
 def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, int, Path | None]]:

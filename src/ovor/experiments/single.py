@@ -57,12 +57,15 @@ def execute(
     session, learner = prepare(run, folder.checkpoint, note)
     if stem and run.vor:
         session = replace(session, stem=Stem(stem))
-    folder.start(run)
-    position = train(session, learner)
-    save_weights(folder.weights, session, learner)
-    result = summary(session, learner, position)
-    folder.finish(result)
-    folder.checkpoint.unlink()
+    with folder.alone():
+        if folder.finished:  # by another process, meanwhile
+            return folder.result()
+        folder.start(run)
+        position = train(session, learner)
+        save_weights(folder.weights, session, learner)
+        result = summary(session, learner, position)
+        folder.finish(result)
+        folder.checkpoint.unlink()
     folder.log({"event": "finished", **result["metrics"]})
     return result
 
