@@ -152,3 +152,10 @@ def test_the_figure_was_made_with_the_settings_of_today() -> None:
 
 def test_the_figure_is_small() -> None:
     assert (ROOT / "docs/figures/boundaries.png").stat().st_size < 300_000
+
+
+def test_the_controls_of_the_figure_are_the_measured_ones() -> None:
+    controls = runpy.run_path(str(ROOT / "docs/controls.py"))
+    found = json.loads((ROOT / "docs/results/boundaries-controls.json").read_text())
+    assert list(found) == list(controls["VARIANTS"])
+    assert controls["table"](found) in (ROOT / "docs/boundaries.md").read_text()

@@ -69,7 +69,7 @@ def run_command(argv: list[str]) -> None:
     run = arguments.run
     if arguments.resume:
         run = read_run(folder.run_file)
-        if says_what_to_run(argv) and run != arguments.run:
+        if says_what_to_run(argv) and run.essence != arguments.run.essence:
             raise OvorError(
                 f"{folder.path} was started with other settings: leave out every flag but --resume "
                 "and --out, or start anew without --resume."
@@ -201,6 +201,10 @@ class GridArguments:
     """where to compute; --jobs 1 to give one run all of a GPU"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """of the ViT"""
+    workers: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
+    """processes of each run that load images (the paper's data sets have 4, the drawings none)"""
+    cache: Annotated[float, Field(ge=0)] = 0.0
+    """GB of decoded images to keep on disk, so that later epochs decode nothing"""
     jobs: Count = field(default_factory=lambda: os.cpu_count() or 1)
     """runs at a time, each in a process with one thread"""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/grid")
@@ -270,7 +274,13 @@ def grid_command(argv: list[str]) -> None:
 
 def adapt(run: Run, arguments: GridArguments) -> Run:
     """The run of a table on another backbone or device, or shorter."""
-    changed = replace(run, device=arguments.device, precision=arguments.precision)
+    changed = replace(
+        run,
+        device=arguments.device,
+        precision=arguments.precision,
+        cache=arguments.cache,
+        workers=run.workers if arguments.workers is None else arguments.workers,
+    )
     if arguments.backbone:
         changed = replace(changed, backbone=arguments.backbone)
     if arguments.epochs:

@@ -3,7 +3,7 @@
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -166,6 +166,11 @@ class Run:
     def name(self) -> str:
         """The method as people write it."""
         return self.method + ("+vor" if self.vor else "")
+
+    @property
+    def essence(self) -> "Run":
+        """Without what changes the time alone: runs with the same have the same result."""
+        return replace(self, workers=0, cache=0.0)
 
 
 RUN = TypeAdapter(Run)

@@ -34,6 +34,17 @@ def test_a_run_of_two_tables_has_one_folder(tiny_run: Run, tmp_path: Path) -> No
     assert len({folder.path for folder in folders}) == 4
 
 
+def test_what_changes_the_time_alone_does_not_make_another_run(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    quick = Row("quick", replace(tiny_run, workers=2, cache=0.1))
+    (row, seed, result), *_ = grid.run_grid([Row("plain", tiny_run)], [0], tmp_path, jobs=1)
+    found = list(grid.run_grid([quick], [0], tmp_path, jobs=1))
+    assert found == [(quick, 0, result)]
+    long = Row("long", replace(tiny_run, data=f"folder:/{'long/' * 100}"))
+    assert len(grid.folder_of(tmp_path, long, 0).path.name) < 200
+
+
 def test_a_run_in_two_rows_is_done_once(tiny_run: Run, tmp_path: Path) -> None:
     rows = [Row("one", tiny_run), Row("two", tiny_run)]
     results = list(grid.run_grid(rows, [0], tmp_path, jobs=2))

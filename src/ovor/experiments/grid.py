@@ -31,7 +31,7 @@ def run_of(row: Row, seed: int) -> Run:
 def folder_of(out: Path, row: Row, seed: int) -> Folder:
     """Named by all settings that are not the default, so that tables share their common runs."""
     run = run_of(row, seed)
-    data = re.sub("[^a-z0-9-]", "_", run.data)
+    data = re.sub("[^a-z0-9-]", "_", run.data)[-40:]
     return Folder(out / f"{data}-{run.name}-seed{seed}-{digest(run)}")
 
 
@@ -40,7 +40,7 @@ def done(folder: Folder, run: Run) -> bool:
 
 
 def digest(run: Run) -> str:
-    return hashlib.sha256(RUN.dump_json(run, exclude_defaults=True)).hexdigest()[:10]
+    return hashlib.sha256(RUN.dump_json(run.essence, exclude_defaults=True)).hexdigest()[:10]
 
 
 def family(run: Run) -> str | None:
@@ -62,7 +62,7 @@ def run_grid(
     for seed in seeds:
         for row in rows:
             folder, run = folder_of(out, row, seed), run_of(row, seed)
-            if folder.run_file.exists() and read_run(folder.run_file) != run:
+            if folder.run_file.exists() and read_run(folder.run_file).essence != run.essence:
                 raise OvorError(
                     f"{folder.path} was started with other settings: remove it, or choose "
                     "another --out."

@@ -40,7 +40,7 @@ def execute(
 
     `stem` is a folder where runs that differ in VOR's settings alone share the rest.
     """
-    if folder.run_file.exists() and read_run(folder.run_file) != run:
+    if folder.run_file.exists() and read_run(folder.run_file).essence != run.essence:
         raise OvorError(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
