@@ -38,7 +38,7 @@ def test_what_changes_the_time_alone_does_not_make_another_run(
     tiny_run: Run, tmp_path: Path
 ) -> None:
     quick = Row("quick", replace(tiny_run, workers=2, cache=0.1))
-    (row, seed, result), *_ = grid.run_grid([Row("plain", tiny_run)], [0], tmp_path, jobs=1)
+    ((_, _, result),) = grid.run_grid([Row("plain", tiny_run)], [0], tmp_path, jobs=1)
     found = list(grid.run_grid([quick], [0], tmp_path, jobs=1))
     assert found == [(quick, 0, result)]
     long = Row("long", replace(tiny_run, data=f"folder:/{'long/' * 100}"))
