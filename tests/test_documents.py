@@ -122,7 +122,10 @@ def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
     assert result["metrics"]["F_T"] == pytest.approx(entry["F_T"][0], abs=1.0)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/boundaries.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "CONTRIBUTING.md", "docs/boundaries.md", "docs/results.md", "docs/embedded.md"],
+)
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
         assert ((ROOT / name).parent / target).exists(), target

@@ -11,7 +11,7 @@ import pytest
 from ovor.config import OvorError, Run
 from ovor.experiments import summary
 from ovor.experiments.grid import folder_of, run_grid, run_of
-from ovor.experiments.tables import Row, Section, paper
+from ovor.experiments.tables import Row, Section, paper, sections
 
 
 def finish(out: Path, row: Row, seed: int, accuracy: float, **more: Any) -> None:
@@ -50,6 +50,23 @@ def test_means_gains_and_differences_by_hand(pair: Section, tmp_path: Path) -> N
     # The gain is over the seeds that both have: 75 - 72.
     assert dict(zip(headings, vor, strict=True))["VOR's gain"] == "+3.00 ± 0.00"
     assert "3 runs, 2 minutes" in summary.as_markdown(found, "accuracy")
+
+
+def test_the_std_tables_show_the_papers_deviations(tmp_path: Path) -> None:
+    _, parts = sections("std-tables", [], [10], ["ovor", "simplecil", "linear"])
+    found = summary.collect(parts[:1], "accuracy", [0], tmp_path)
+    headings, lines = summary.accuracy_lines(found[0])
+    column = {line[0]: line[headings.index("paper")] for line in lines}
+    assert column["oneprompt+vor"] == "75.61 ± 0.45 / 5.77 ± 0.53"
+    assert column["simplecil"] == "61.28"  # quoted there without any
+    assert column["linear"] == ""
+
+
+def test_another_backbone_on_the_papers_data_is_named(tiny_backbone: str) -> None:
+    _, (part, *_) = sections(
+        "vor-table", [], [], [], lambda run: replace(run, backbone=tiny_backbone)
+    )
+    assert part.title == f"imagenet-r, 10 tasks, backbone {tiny_backbone}"
 
 
 def test_other_data_have_no_difference_to_the_paper(pair: Section, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def collect(
             "title": part.title,
             "paper": part.where,
             "comparable": part.comparable,
+            "deviations": part.deviations,
             "rows": [collect_row(row, measure, seeds, out) for row in part.rows],
         }
         for part in sections
@@ -62,10 +63,12 @@ def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict
     results = [folder.result() for folder in finished]
     entry: dict[str, Any] = {
         "label": row.label,
+        "runs": [folder.path.name for folder in finished],
         "seeds": [result["seed"] for result in results],
         "A_T": [round(result["metrics"]["A_T"], 3) for result in results],
         "F_T": [round(result["metrics"]["F_T"], 3) for result in results],
         "paper": {"A_T": row.paper[0], "F_T": row.paper[1]},
+        "paper_std": {"A_T": row.paper_std[0], "F_T": row.paper_std[1]},
         "seconds": [result["seconds"] for result in results],
         "learnable_parameters": results[0]["learnable_parameters"] if results else None,
         "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
@@ -105,7 +108,7 @@ def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
         "A_T ↑": [mean_std(row["A_T"]) for row in rows.values()],
         "F_T ↓": [mean_std(row["F_T"]) for row in rows.values()],
         "VOR's gain": [gain(row, rows) for row in rows.values()],
-        "paper": [of_paper(row["paper"]) for row in rows.values()],
+        "paper": [of_paper(row, part["deviations"]) for row in rows.values()],
         "difference": [difference(row) if part["comparable"] else "" for row in rows.values()],
         "parameters": [count(row["learnable_parameters"]) for row in rows.values()],
     }
@@ -127,11 +130,14 @@ def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
     return f"{np.mean(gains):+.2f} ± {np.std(gains):.2f}" if gains else ""
 
 
-def of_paper(figures: dict[str, float | None]) -> str:
-    accuracy, forgetting = figures["A_T"], figures["F_T"]
-    if accuracy is None:
-        return ""
-    return f"{accuracy:.2f}" + (f" / {forgetting:.2f}" if forgetting is not None else "")
+def of_paper(row: dict[str, Any], deviations: bool) -> str:
+    """A_T / F_T as printed, those that there are."""
+    cells = []
+    for name, mean in row["paper"].items():
+        std = row["paper_std"][name]
+        if mean is not None:
+            cells.append(f"{mean:.2f}" + (f" ± {std:.2f}" if deviations and std else ""))
+    return " / ".join(cells)
 
 
 def difference(row: dict[str, Any]) -> str:
@@ -178,9 +184,11 @@ def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], L
 
 def footer(sections: list[dict[str, Any]]) -> str:
     rows = [row for part in sections for row in part["rows"]]
-    runs = {(row["label"], seed) for row in rows for seed in row["seeds"]}
-    minutes = sum(sum(row["seconds"]) for row in rows) / 60
-    return f"{len(runs)} runs, {minutes:.0f} minutes of computing by one thread each."
+    seconds = {
+        run: time for row in rows for run, time in zip(row["runs"], row["seconds"], strict=True)
+    }
+    minutes = sum(seconds.values()) / 60
+    return f"{len(seconds)} runs, {minutes:.0f} minutes of computing by one thread each."
 
 
 def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:

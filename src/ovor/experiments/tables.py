@@ -18,6 +18,7 @@ from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 PROMPT_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
 REFERENCE = "imagenet-r/10"  # whose figures stand beside data that the paper has not
 
+Figures = tuple[float | None, float | None]  # A_T and F_T, where there are any
 Measure = Literal["accuracy", "task-id-given", "prompt-drift", "representation-drift"]
 
 
@@ -35,7 +36,8 @@ class Row:
 
     label: str
     run: Run  # whatever the seed
-    paper: tuple[float | None, float | None] = (None, None)
+    paper: Figures = (None, None)
+    paper_std: Figures = (None, None)
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Section:
     rows: list[Row]
     where: str  # the setting of the paper's figures
     comparable: bool  # whether it is the setting of the rows
+    deviations: bool = False  # whether the paper's are shown
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,14 @@ def paper() -> dict[str, Any]:
     return json.loads(text)  # type: ignore[no-any-return]
 
 
-def of_paper(method: str, where: str) -> tuple[float | None, float | None]:
-    """A_T and F_T in the paper, which has one figure for all variants of ADAM."""
+def of_paper(method: str, where: str, what: str = "mean") -> Figures:
+    """Mean or std of A_T and F_T in the paper, which has one figure for all variants of ADAM."""
     short = {long: name for name, long in ALIASES.items()}
     name = "adam" if method.startswith("adam-") else short.get(method, method)
     found = [
         paper()[table].get(name, {}).get(where) for table in ("accuracy_A_T", "forgetting_F_T")
     ]
-    accuracy, forgetting = (value["mean"] if value else None for value in found)
+    accuracy, forgetting = (value.get(what) if value else None for value in found)
     return accuracy, forgetting
 
 
@@ -83,7 +86,10 @@ def section(data: str, tasks: int, rows: list[tuple[str, str, Run]]) -> Section:
     where = where if comparable else REFERENCE
     return Section(
         f"{data}, {tasks} tasks",
-        [Row(label, run, of_paper(method, where)) for label, method, run in rows],
+        [
+            Row(label, run, of_paper(method, where), of_paper(method, where, "std"))
+            for label, method, run in rows
+        ],
         where,
         comparable,
     )
@@ -120,6 +126,10 @@ def main_table(data: str, tasks: int, make: Make) -> list[Section]:
 
     names = [m + vor for m in METHODS for vor in ("", "+vor") if not vor or takes_vor(m)]
     return of_methods(names, data, tasks, make)
+
+
+def std_tables(data: str, tasks: int, make: Make) -> list[Section]:
+    return [replace(part, deviations=True) for part in main_table(data, tasks, make)]
 
 
 # --- ablations (App. B) ----------------------------------------------------------------------
@@ -257,7 +267,7 @@ TABLES: dict[str, Table] = {
     "main-table": Table("every method, with and without VOR", main_table, (INR[1], *OTHERS)),
     "vor-table": Table("what VOR brings to four prompts (Table 2)", vor_table, (INR[1], *OTHERS)),
     "tasks-table": Table("the prompt methods on 5, 10 and 20 tasks (Table 3)", prompt_table, INR),
-    "std-tables": Table("all settings with deviations (App. A)", main_table, (*INR, *OTHERS)),
+    "std-tables": Table("all settings with deviations (App. A)", std_tables, (*INR, *OTHERS)),
     "task-id-given": Table(
         "change of accuracy with the task known (Table 1)", task_id_given, measure="task-id-given"
     ),
@@ -298,7 +308,15 @@ def sections(
         return adapt(settings(data, method, vor, tasks))
 
     found = [part for setting in where for part in table.sections(*setting, make)]
-    return table, [choose(part, methods) for part in found]
+    return table, [choose(with_backbone(part), methods) for part in found]
+
+
+def with_backbone(part: Section) -> Section:
+    """Says so if the paper's data are met with another backbone than the paper's."""
+    backbone = part.rows[0].run.backbone
+    if not part.comparable or backbone == PAPER.backbone:
+        return part
+    return replace(part, title=f"{part.title}, backbone {backbone}")
 
 
 def choose(part: Section, methods: list[str]) -> Section:
