@@ -26,6 +26,8 @@ MEASURED = {
     "prompt-drift": "results.md",
     "representation-drift": "results.md",
 }
+# Of these tables some rows only.
+METHODS = {"tasks-table": ["oneprompt", "oneprompt+vor"]}
 
 
 def results(name: str) -> Path:
@@ -43,7 +45,7 @@ def main() -> None:
     out = parser.parse_args().out
     for name, document in MEASURED.items():
         if out:
-            table, parts = sections(name, ["quickdraw"], [], [])
+            table, parts = sections(name, ["quickdraw"], [], METHODS.get(name, []))
             found = summary.collect(parts, table.measure, SEEDS, out)
             results(name).write_text(summary.as_json(name, SEEDS, found))
         text = (DOCS / document).read_text()
