@@ -269,7 +269,8 @@ def grid_command(argv: list[str]) -> None:
     elif arguments.markdown:
         print(summary.as_markdown(found, table.measure), end="")
     else:
-        Console().print(summary.as_tables(found, table.measure))
+        console = Console()
+        console.print(summary.as_tables(found, table.measure, console.width))
 
 
 def adapt(run: Run, arguments: GridArguments) -> Run:

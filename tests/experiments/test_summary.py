@@ -1,5 +1,6 @@
 """What a grid prints: means and deviations, the paper's figures, and what was not run yet."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from ovor.config import OvorError, Run
 from ovor.experiments import summary
@@ -77,6 +79,22 @@ def test_other_data_have_no_difference_to_the_paper(pair: Section, tmp_path: Pat
     assert "difference" not in headings
     text = summary.as_markdown([found], "accuracy")
     assert "*quickdraw, 10 tasks (paper: imagenet-r/10)*" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_nothing_is_cut_off_in_a_narrow_terminal(width: int, tmp_path: Path) -> None:
+    for name in ("main-table", "ablation", "prompt-position"):
+        table, parts = sections(name, ["quickdraw"], [], [])
+        for part in parts:
+            for row in part.rows:
+                finish(tmp_path / name, row, 0, 70.0)
+        found = summary.collect(parts, table.measure, [0], tmp_path / name)
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(summary.as_tables(found, table.measure, width))
+        text = console.export_text()
+        assert "…" not in text
+        assert text.count("70.00 ± 0.00") >= len(parts[0].rows)
+        assert name != "main-table" or "oneprompt-deep+vor " in text
 
 
 def test_rows_not_run_yet_say_so(pair: Section, tmp_path: Path) -> None:

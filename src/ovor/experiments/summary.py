@@ -15,6 +15,7 @@ from ovor.experiments.grid import done, folder_of
 from ovor.experiments.tables import Measure, Row, Section, paper
 
 NOT_RUN = "not run yet"
+LABEL = 25  # longer ones are wrapped
 Lines = list[tuple[str, ...]]
 
 # By measure: what a line is called, and the paper's figures of it.
@@ -197,17 +198,33 @@ def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:
     return f"{part['title']} (paper: {part['paper']})"
 
 
-def as_tables(sections: list[dict[str, Any]], measure: Measure) -> Group:
+def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> Group:
     shown: list[RichTable | Text] = []
     for part in sections:
-        headings, lines = lines_of(part, measure)
-        table = RichTable(title=title_of(part, headings), title_justify="left", box=SIMPLE_HEAD)
+        headings, lines = fitting(*lines_of(part, measure), width)
+        table = RichTable(
+            title=title_of(part, headings), title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+        )
         for heading in headings:
             table.add_column(heading, no_wrap=bool(heading), justify="right" if heading else "left")
         for line in lines:
             table.add_row(*line)
         shown.append(table)
     return Group(*shown, Text(footer(sections)))
+
+
+def fitting(headings: tuple[str, ...], lines: Lines, width: int) -> tuple[tuple[str, ...], Lines]:
+    """Without the last columns if they would squeeze the others; JSON and Markdown have them."""
+    columns = list(zip(headings, *lines, strict=True))
+    while needed(columns) > width and columns[-1][0] in ("parameters", "paper"):
+        columns.pop()
+    head, *rest = zip(*columns, strict=True)
+    return head, rest
+
+
+def needed(columns: list[tuple[str, ...]]) -> int:
+    widths = [max(map(len, column)) for column in columns]
+    return min(widths[0], LABEL) + sum(widths[1:]) + 3 * len(columns)
 
 
 def as_markdown(sections: list[dict[str, Any]], measure: Measure) -> str:

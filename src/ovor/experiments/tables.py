@@ -81,9 +81,9 @@ def of_paper(method: str, where: str, what: str = "mean") -> Figures:
 
 def section(data: str, tasks: int, rows: list[tuple[str, str, Run]]) -> Section:
     """Rows as (label, method, run), beside the paper's figures of this setting or of ImageNet-R."""
-    where = f"{data}/{tasks}"
-    comparable = where in paper()["accuracy_A_T"]["oneprompt"]
-    where = where if comparable else REFERENCE
+    known = paper()["accuracy_A_T"]["oneprompt"]
+    comparable = f"{data}/{tasks}" in known
+    where = next(w for w in (f"{data}/{tasks}", f"imagenet-r/{tasks}", REFERENCE) if w in known)
     return Section(
         f"{data}, {tasks} tasks",
         [
