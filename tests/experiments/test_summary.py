@@ -83,8 +83,8 @@ def test_other_data_have_no_difference_to_the_paper(pair: Section, tmp_path: Pat
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_nothing_is_cut_off_in_a_narrow_terminal(width: int, tmp_path: Path) -> None:
-    for name in ("main-table", "ablation", "prompt-position"):
-        table, parts = sections(name, ["quickdraw"], [], [])
+    for name, data in (("main-table", "quickdraw"), ("ablation", "quickdraw"), ("vor-table", "")):
+        table, parts = sections(name, [data] if data else [], [], [])
         for part in parts:
             for row in part.rows:
                 finish(tmp_path / name, row, 0, 70.0)
@@ -94,7 +94,9 @@ def test_nothing_is_cut_off_in_a_narrow_terminal(width: int, tmp_path: Path) -> 
         text = console.export_text()
         assert "…" not in text
         assert text.count("70.00 ± 0.00") >= len(parts[0].rows)
+        assert "paper" in text
         assert name != "main-table" or "oneprompt-deep+vor " in text
+        assert name != "vor-table" or "difference" in text
 
 
 def test_rows_not_run_yet_say_so(pair: Section, tmp_path: Path) -> None:

@@ -201,7 +201,9 @@ def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:
 def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> Group:
     shown: list[RichTable | Text] = []
     for part in sections:
-        headings, lines = fitting(*lines_of(part, measure), width)
+        headings, lines = lines_of(part, measure)
+        if measure == "accuracy":
+            headings, lines = fitting(headings, lines, width)
         table = RichTable(
             title=title_of(part, headings), title_justify="left", box=SIMPLE_HEAD, pad_edge=False
         )
@@ -214,17 +216,17 @@ def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> G
 
 
 def fitting(headings: tuple[str, ...], lines: Lines, width: int) -> tuple[tuple[str, ...], Lines]:
-    """Without the last columns if they would squeeze the others; JSON and Markdown have them."""
-    columns = list(zip(headings, *lines, strict=True))
-    while needed(columns) > width and columns[-1][0] in ("parameters", "paper"):
-        columns.pop()
-    head, *rest = zip(*columns, strict=True)
-    return head, rest
+    """Without some columns if they would squeeze the others; JSON and Markdown have them all."""
+    columns = dict(zip(headings, zip(*lines, strict=True), strict=True))
+    for spare in ("parameters", "VOR's gain", "F_T ↓"):
+        if needed(columns) > width:
+            columns.pop(spare, None)
+    return tuple(columns), list(zip(*columns.values(), strict=True))
 
 
-def needed(columns: list[tuple[str, ...]]) -> int:
-    widths = [max(map(len, column)) for column in columns]
-    return min(widths[0], LABEL) + sum(widths[1:]) + 3 * len(columns)
+def needed(columns: dict[str, tuple[str, ...]]) -> int:
+    first, *rest = [max(map(len, (name, *cells))) for name, cells in columns.items()]
+    return min(first, LABEL) + sum(rest) + 3 * len(columns) - 1
 
 
 def as_markdown(sections: list[dict[str, Any]], measure: Measure) -> str:
