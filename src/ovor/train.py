@@ -21,9 +21,9 @@ from torch import Tensor
 from ovor.backbones import Backbone
 from ovor.checkpoint import load_tensors, save_tensors
 from ovor.config import OvorError, Run, Vor
-from ovor.data.datasets import Dataset
+from ovor.data.base import Dataset, Images
 from ovor.data.loader import test_batches, train_batches
-from ovor.data.tasks import Task
+from ovor.data.tasks import Part, Task
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
@@ -294,32 +294,28 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
 
 
 def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
-    part = session.tasks[task].test
-    for batch in test_batches(
-        session.dataset.test,
-        part.indices,
-        part.labels,
-        session.run.transform,
-        batch_size=session.run.batch_size,
-        workers=session.run.workers,
-    ):
-        yield session.fabric.to_device(batch)
+    return as_tested(session, session.dataset.test, session.tasks[task].test)
 
 
 def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The training images of a task as they are tested, with labels counted within it."""
-    part, start = session.tasks[task].train, session.tasks[task].start
-    for images, labels in test_batches(
-        session.dataset.train,
-        part.indices,
-        part.labels,
-        session.run.transform,
-        batch_size=session.run.batch_size,
-        workers=session.run.workers,
-    ):
-        images, labels = session.fabric.to_device((images, labels))
+    start = session.tasks[task].start
+    for images, labels in as_tested(session, session.dataset.train, session.tasks[task].train):
         session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
         yield images, labels - start
+
+
+def as_tested(session: Session, images: Images, part: Part) -> Iterator[tuple[Tensor, Tensor]]:
+    run = session.run
+    for batch in test_batches(
+        images,
+        part.indices,
+        part.labels,
+        run.transform,
+        batch_size=run.batch_size,
+        workers=run.workers,
+    ):
+        yield session.fabric.to_device(batch)
 
 
 def tell(session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor) -> float:

@@ -71,6 +71,17 @@ def test_runs_that_differ_in_vor_share_a_stem_and_leave_none(tiny_run: Run, tmp_
     assert alone[2]["accuracy"] == results["0.3", 0]["accuracy"]
 
 
+def test_the_stem_of_a_stopped_grid_is_used_and_removed(tiny_run: Run, tmp_path: Path) -> None:
+    row = Row("last of its family", tiny_run)
+    name = grid.family(grid.run_of(row, 0))
+    assert name is not None
+    (tmp_path / ".stems" / name).mkdir(parents=True)
+    ((_, _, stem),) = grid.in_order([(row, 0)], tmp_path / ".stems")
+    assert stem == tmp_path / ".stems" / name
+    list(grid.run_grid([row], [0], tmp_path, jobs=1))
+    assert not stem.exists()
+
+
 def test_a_run_without_family_has_no_stem(tiny_run: Run, tmp_path: Path) -> None:
     rows = [Row("plain", replace(tiny_run, vor=None)), Row("with VOR", tiny_run)]
     assert [stem for _, _, stem in grid.in_order([(row, 0) for row in rows], tmp_path)] == [

@@ -13,7 +13,8 @@ from rich.console import Console
 from ovor.config import OvorError, Run
 from ovor.experiments import summary
 from ovor.experiments.grid import folder_of, run_grid, run_of
-from ovor.experiments.tables import Row, Section, paper, sections
+from ovor.experiments.tables import Row, Section, sections
+from ovor.paper import paper
 
 
 def finish(out: Path, row: Row, seed: int, accuracy: float, **more: Any) -> None:

@@ -11,11 +11,11 @@ from ovor.experiments.tables import (
     TABLES,
     ablation,
     of_lengths,
-    paper,
     sections,
     variants,
 )
 from ovor.learners import METHODS, takes_vor
+from ovor.paper import paper
 from ovor.presets import ALIASES, VOR_PRESETS, settings
 
 PRINTED = paper()["ablation_ovor_imagenet-r/10"]

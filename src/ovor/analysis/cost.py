@@ -4,11 +4,9 @@ The paper's FLOPs are multiply-accumulates of one image with LayerNorm at 5 an e
 (methods.md, I).
 """
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ovor.backbones.vit import Architecture, Prefixes, VisionTransformer
 from ovor.learners import METHODS, build_learner, options_type
 from ovor.learners.base import Learner
+from ovor.paper import paper
 from ovor.presets import ALIASES
 
 VIT_B = Architecture(
@@ -131,9 +130,7 @@ def vit_macs(arch: Architecture) -> int:
 
 def paper_rows() -> dict[str, dict[str, float]]:
     """The paper's cost table by our method names; VOR costs nothing at inference."""
-    text = (files("ovor") / "assets" / "paper.json").read_text("utf-8")
-    table = json.loads(text)["cost_imagenet-r/10"]
-    return {plain(name): row for name, row in table.items()}
+    return {plain(name): row for name, row in paper()["cost_imagenet-r/10"].items()}
 
 
 def plain(method: str) -> str:
@@ -147,8 +144,8 @@ def cost_table(setting: Setting, methods: Sequence[str] = ()) -> dict[str, Any]:
     for name in names:
         options_type(name)  # says so if there is no such method, before anything is computed
     costs = {name: measure(name, setting) for name in dict.fromkeys([*names, UNIT])}
-    paper = paper_rows() if setting == Setting() else {}
-    rows = [compare(costs[name], costs[UNIT], paper.get(name)) for name in names]
+    printed = paper_rows() if setting == Setting() else {}
+    rows = [compare(costs[name], costs[UNIT], printed.get(name)) for name in names]
     return {
         "tasks": setting.tasks,
         "classes_per_task": setting.classes,
@@ -159,7 +156,7 @@ def cost_table(setting: Setting, methods: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def compare(cost: Cost, unit: Cost, paper: dict[str, float] | None) -> dict[str, Any]:
+def compare(cost: Cost, unit: Cost, printed: dict[str, float] | None) -> dict[str, Any]:
     params_m, gflops = cost.parameters / 1e6, cost.macs / 1e9
     row: dict[str, Any] = {
         "method": cost.method,
@@ -172,13 +169,13 @@ def compare(cost: Cost, unit: Cost, paper: dict[str, float] | None) -> dict[str,
         "paper": None,
         "difference": None,
     }
-    if paper is not None:
+    if printed is not None:
         parameters_ratio, gflops_ratio = PRINTED_RATIOS[cost.method]
         ratios = {"parameters_ratio": parameters_ratio, "gflops_ratio": gflops_ratio}
-        row["paper"] = {**paper, **ratios}
+        row["paper"] = {**printed, **ratios}
         row["difference"] = {
-            "params_m": difference(params_m, paper["params_m"]),
-            "gflops": difference(gflops, paper["gflops"]),
+            "params_m": difference(params_m, printed["params_m"]),
+            "gflops": difference(gflops, printed["gflops"]),
         }
     return row
 

@@ -24,7 +24,9 @@ def check(path: Path) -> None:
     if path.suffix.lower() not in KINDS:
         raise OvorError(f"A figure ends in {', '.join(KINDS)}: give {path} one of these endings.")
     if any(find_spec(name) is None for name in DRAWING):
-        raise OvorError("Altair, which draws figures, is missing: pip install 'ovor[figures]'.")
+        raise OvorError(
+            "Altair draws figures and is missing: pip install altair vl-convert-python."
+        )
 
 
 def save(chart: "alt.TopLevelMixin", path: Path) -> None:

@@ -106,7 +106,9 @@ def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, in
     seen: set[str | None] = set()
     later = []
     for (row, seed), name in zip(todo, families, strict=True):
-        stem = stems / name if name and sizes[name] > 1 else None
+        stem = stems / name if name else None
+        if stem and sizes[name] == 1 and not stem.exists():  # what a stopped grid left is used up
+            stem = None
         if stem and name in seen:
             later.append((row, seed, stem))
         else:

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from ovor.config import OvorError
 from ovor.experiments.grid import done, folder_of
-from ovor.experiments.tables import Measure, Row, Section, paper
+from ovor.experiments.tables import Measure, Row, Section
+from ovor.paper import paper
 
 NOT_RUN = "not run yet"
 LABEL = 25  # longer ones are wrapped

@@ -4,14 +4,13 @@ Hyper-parameters are those of the data set (presets.py); an ablation varies them
 and factors as the paper's, so that on ImageNet-R they are the paper's values.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.resources import files
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Literal, Protocol
 
 from ovor.config import OvorError, Run, Vor
+from ovor.paper import paper
 from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
 # The paper's main tables have these; ours go on with every other method that there is.
@@ -59,13 +58,6 @@ class Table:
     sections: Callable[[str, int, "Make"], list[Section]]
     settings: tuple[tuple[str, int], ...] = (("imagenet-r", 10),)  # the paper's
     measure: Measure = "accuracy"
-
-
-@cache
-def paper() -> dict[str, Any]:
-    """The figures of the paper, as printed."""
-    text = (files("ovor") / "assets" / "paper.json").read_text("utf-8")
-    return json.loads(text)  # type: ignore[no-any-return]
 
 
 def of_paper(method: str, where: str, what: str = "mean") -> Figures:
