@@ -57,7 +57,7 @@ def interleave(variants: Mapping[str, Callable[[], object]], rounds: int) -> Sec
     """
     seconds: Seconds = {name: [] for name in variants}
     for number in range(rounds + 1):
-        names = list(variants) if number % 2 else list(reversed(variants))
+        names = list(variants)[:: 1 if number % 2 else -1]
         for name in names:
             gc.collect()
             start = time.perf_counter()

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from ovor import train as loop
 from ovor.config import OvorError, Run
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute, prepare
@@ -252,3 +253,35 @@ def test_damaged_checkpoint_is_named(tiny_run: Run, results: Path) -> None:
     folder.checkpoint.write_bytes(b"not a checkpoint")
     with pytest.raises(OvorError, match=r"checkpoint\.safetensors"):
         execute(tiny_run, folder)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_known_of_test_images_is_what_would_be_computed_again(
+    tiny_run: Run, tmp_path: Path, method: str
+) -> None:
+    """Queries of prompts, and features that no later task changes, to the bit."""
+    run = replace(tiny_run, method=method, vor=None, epochs=1)
+    session, learner = prepare(run, tmp_path / "c")
+    train(session, learner)
+    last = len(session.tasks) - 1
+    event = {"event": "test"}
+    with torch.no_grad():
+        for number in range(len(session.tasks)):
+            known, _ = loop.tested(session, learner, last, number)
+            again, _ = loop.features_of(
+                session, learner.features, loop.test_images(session, number), event
+            )
+            assert torch.equal(known, again)
+
+
+@pytest.mark.parametrize(("method", "passes"), [("oneprompt", 1), ("l2p", 1), ("linear", 0)])
+def test_a_task_tested_again_costs_one_pass_at_most(
+    tiny_run: Run, tmp_path: Path, method: str, passes: int
+) -> None:
+    session, learner = prepare(replace(tiny_run, method=method, vor=None, epochs=1), tmp_path / "c")
+    train(session, learner)
+    counted = []
+    learner.backbone.norm.register_forward_hook(lambda *_: counted.append(1))
+    with torch.no_grad():
+        loop.tested(session, learner, 2, 0)
+    assert len(counted) == passes * 2  # 12 test images in batches of 8

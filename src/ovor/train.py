@@ -4,8 +4,10 @@ Every draw is a function of (seed, task, epoch), and the state is saved after ev
 that was stopped anywhere continues to the result of an unbroken one, bit for bit.
 """
 
+import itertools
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,6 +61,9 @@ class Session:
     checkpoint: Path
     listen: Listener = field(repr=False)
     stem: Stem | None = None
+    # Of test images, by task, computed when first needed:
+    queries: dict[int, list[Tensor | None]] = field(default_factory=lambda: defaultdict(list))
+    settled: dict[int, Pair] = field(default_factory=dict)
 
 
 def train(session: Session, learner: Learner) -> Position:
@@ -165,7 +170,7 @@ def features_and_outliers(
     features, labels = once(
         session,
         f"features-{task}-{epoch}",
-        lambda: features_of(session, learner, batches(session, task, epoch), event),
+        lambda: features_of(session, learner.features, batches(session, task, epoch), event),
     )
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
@@ -221,11 +226,19 @@ def evaluate(
 def tested(session: Session, learner: Learner, last: int, number: int) -> Pair:
     """Features and labels of the test images of a task, after task `last`."""
     event = {"event": "test", "task": last, "on": number, "loss": None}
-    return once(
-        session,
-        f"test-{last}-{number}",
-        lambda: features_of(session, learner, test_images(session, number), event),
-    )
+
+    def compute() -> Pair:
+        if number in session.settled:
+            pair = session.settled[number]
+            session.listen({**event, "images": len(pair[0])})
+            return pair
+        look = looking_again(learner, session.queries[number])
+        pair = features_of(session, look, test_images(session, number), event)
+        if learner.settled:
+            session.settled[number] = pair
+        return pair
+
+    return once(session, f"test-{last}-{number}", compute)
 
 
 def once(session: Session, name: str, compute: Callable[[], Pair]) -> Pair:
@@ -237,15 +250,31 @@ def once(session: Session, name: str, compute: Callable[[], Pair]) -> Pair:
 
 def features_of(
     session: Session,
-    learner: Learner,
+    look: Callable[[Tensor], Tensor],
     images: Iterator[tuple[Tensor, Tensor]],
     event: dict[str, Any],
 ) -> Pair:
     pairs = []
     for batch, labels in images:
-        pairs.append((learner.features(batch), labels))
+        pairs.append((look(batch), labels))
         session.listen({**event, "images": len(batch)})
     return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
+
+
+def looking_again(learner: Learner, queries: list[Tensor | None]) -> Callable[[Tensor], Tensor]:
+    """`learner.features` for batches that come in the same order every time.
+
+    `queries` belong to them one by one; what is missing there is added.
+    """
+    count = itertools.count()
+
+    def look(batch: Tensor) -> Tensor:
+        number = next(count)
+        if number == len(queries):
+            queries.append(learner.query(batch))
+        return learner.features_given(queries[number], batch)
+
+    return look
 
 
 def recall(session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int) -> bool:

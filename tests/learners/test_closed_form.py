@@ -70,7 +70,7 @@ def test_ranpac_equals_ridge_regression_on_all_classes_at_once(tiny_backbone: st
         assert isinstance(learner, RanPac)
         teach(learner, tasks)
         with torch.no_grad():
-            h = learner.features(EVERY).double()
+            h = learner.project(learner.features(EVERY)).double()
         y = torch.eye(4, dtype=torch.double).repeat_interleave(9, dim=0)
         ridge = 0.1
         expected = np.linalg.solve((h.T @ h + ridge * torch.eye(40)).numpy(), (h.T @ y).numpy())

@@ -20,7 +20,7 @@ from ovor.checkpoint import load_tensors, write_atomically
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.single import prepare
 from ovor.learners.base import Learner
-from ovor.train import Session, features_of, test_images
+from ovor.train import Session, features_of, looking_again, test_images
 
 MEASURES = ("prompt", "prompt_centered", "cosine", "cka_linear", "cka_kernel")
 
@@ -55,4 +55,5 @@ def measure_drift(folder: Folder) -> dict[str, list[float]]:
 
 def test_features(session: Session, learner: Learner, task: int) -> Tensor:
     event: dict[str, Any] = {"event": "test", "task": task, "on": task, "loss": None}
-    return features_of(session, learner, test_images(session, task), event)[0]
+    look = looking_again(learner, session.queries[task])
+    return features_of(session, look, test_images(session, task), event)[0]

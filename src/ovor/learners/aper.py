@@ -44,6 +44,8 @@ class AdapterOptions(TuningOptions):
 class FirstTaskTuning(Learner):
     """Tunes a copy of the network on the first task, with a cosine head; later tasks only look."""
 
+    settled = True
+
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.options = options

@@ -23,6 +23,7 @@ class Learner(nn.Module):
     Options: ClassVar[type]  # frozen, every field with a default
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
     keeps_old_heads: ClassVar[bool] = True
+    settled: ClassVar[bool] = False  # do features stay as they are once the first task is learned?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?
     head: Any  # a module that classifies: over all classes, and by `current` over the task's
 
@@ -56,6 +57,14 @@ class Learner(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """What the head sees (B, D), as at inference."""
         raise NotImplementedError
+
+    def query(self, images: Tensor) -> Tensor | None:
+        """What chooses the prompts of these images, which no task changes; None: nothing does."""
+        return None
+
+    def features_given(self, query: Tensor | None, images: Tensor) -> Tensor:
+        """The features of images whose query is known."""
+        return self.features(images)
 
     def current_logits(self, features: Tensor) -> Tensor:
         """Logits of the current task's classes alone."""

@@ -25,6 +25,7 @@ class LinearOptions:
 class LinearProbe(Learner):
     Options: ClassVar[type] = LinearOptions
     takes_vor = True
+    settled = True
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)

@@ -25,12 +25,11 @@ class PromptLearner(Learner):
         self.head.begin_task(classes, draw)
         self.to(self.device)
 
-    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, images: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Prompted features and the prompt's auxiliary loss; only the ViT runs in low precision."""
         with self.autocast():
             tokens = self.backbone.embed(images)
-            query = None
-            if self.prompt.needs_query:
+            if self.prompt.needs_query and query is None:
                 with torch.no_grad():
                     query = self.backbone.encode(tokens)
         prefixes, auxiliary = self.prompt(query)
@@ -43,3 +42,13 @@ class PromptLearner(Learner):
 
     def features(self, images: Tensor) -> Tensor:
         return self.encode(images)[0]
+
+    @torch.no_grad()
+    def query(self, images: Tensor) -> Tensor | None:
+        if not self.prompt.needs_query:
+            return None
+        with self.autocast():
+            return self.backbone(images)  # type: ignore[no-any-return]
+
+    def features_given(self, query: Tensor | None, images: Tensor) -> Tensor:
+        return self.encode(images, query)[0]

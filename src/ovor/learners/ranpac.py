@@ -78,8 +78,8 @@ class RanPac(FirstTaskTuning):
     @torch.no_grad()
     def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
         self.requires_grad_(False)
-        pairs = [(self.features(batch), labels) for batch, labels in images()]
-        h = torch.cat([features for features, _ in pairs])  # n, M
+        pairs = [(self.project(self.features(batch)), labels) for batch, labels in images()]
+        h = torch.cat([projected for projected, _ in pairs])  # n, M
         y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
         order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)
         ridge = choose_ridge(h[order], y[order])
@@ -89,13 +89,16 @@ class RanPac(FirstTaskTuning):
         self.weights = ridge_solution(self.gram, self.sums, ridge)
 
     def features(self, images: Tensor) -> Tensor:
-        return torch.relu(self.tuned_features(images) @ self.projection)
+        return self.tuned_features(images)
+
+    def project(self, features: Tensor) -> Tensor:
+        return torch.relu(features @ self.projection)
 
     def current_logits(self, features: Tensor) -> Tensor:
-        return features @ self.weights[:, -self.classes :].float()
+        return self.project(features) @ self.weights[:, -self.classes :].float()
 
     def logits(self, features: Tensor) -> Tensor:
-        return features @ self.weights.float()
+        return self.project(features) @ self.weights.float()
 
 
 def choose_ridge(h: Tensor, y: Tensor) -> float:

@@ -41,6 +41,7 @@ class Prototypes(nn.Module):
 
 class SimpleCil(Learner):
     Options: ClassVar[type] = SimpleCilOptions
+    settled = True
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)

@@ -1,0 +1,133 @@
+"""A training step on ViT-B/16 at 224 px: against the released computation, and against the peak."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from benchmarks.harness import Row, interleave, ratios
+from benchmarks.models import (
+    METHODS,
+    Step,
+    our_learner,
+    our_step,
+    random_batch,
+    random_vit,
+    released_learner,
+    released_step,
+    step_flops,
+)
+from ovor.backbones.vit import Prefixes, VisionTransformer
+from ovor.memory import LEFT_ALONE, keep_freed_memory
+
+TASKS = 10
+SIDE = 4096  # of the matrices whose product is the machine's peak
+PRODUCTS = 4
+
+
+class WholeLastBlock(VisionTransformer):
+    """Ours without its shortcut."""
+
+    def encode(self, tokens: Tensor, prefixes: Prefixes | None = None) -> Tensor:
+        for layer, block in enumerate(self.blocks):
+            tokens = block(tokens, (prefixes or {}).get(layer))
+        return self.norm(tokens)[:, 0]  # type: ignore[no-any-return]
+
+
+def measure(quick: bool) -> Iterator[Row]:
+    size, rounds = (4, 2) if quick else (8, 5)
+    yield from one_prompt(size, rounds, quick)
+    for method in METHODS:
+        if method != "oneprompt":
+            yield query_based(method, size, rounds)
+    yield forward(size, rounds)
+
+
+def one_prompt(size: int, rounds: int, quick: bool) -> Iterator[Row]:
+    variants = {**steps_of("oneprompt", size), "peak": product()}
+    if not quick:
+        variants |= halfway(size)
+    seconds = interleave(variants, rounds)
+    yield Row(
+        "training step, oneprompt", "released", ratios(seconds, "released", "ours"), at_least=1.6
+    )
+    step, peak = step_flops("oneprompt") * size, PRODUCTS * 2 * SIDE**3
+    shares = [
+        100 * (step / s) / (peak / p) for s, p in zip(seconds["ours"], seconds["peak"], strict=True)
+    ]
+    yield Row("  its share of the peak", "matrix product", tuple(shares), unit="%", wish=80)
+    for name in variants.keys() - {"released", "ours", "peak"}:
+        yield Row(f"  {name}", "released", ratios(seconds, "released", name))
+
+
+def query_based(method: str, size: int, rounds: int) -> Row:
+    seconds = interleave(steps_of(method, size), rounds)
+    return Row(
+        f"training step, {method}", "released", ratios(seconds, "released", "ours"), at_least=1.45
+    )
+
+
+def steps_of(method: str, size: int) -> dict[str, Step]:
+    images, labels = random_batch(size, 20)
+    learner = our_learner(method, random_vit(), TASKS)
+    released = released_step(released_learner(learner), images, labels)
+    ours = our_step(learner, images, labels)
+    return {"released": memory_given_back(released), "ours": memory_kept(ours)}
+
+
+def halfway(size: int) -> dict[str, Step]:
+    """One optimisation more at a time, from the released computation to ours."""
+    images, labels = random_batch(size, 20)
+    vit = random_vit()
+    frozen = released_learner(our_learner("oneprompt", vit, TASKS))
+    frozen.vit.requires_grad_(False)
+    whole = WholeLastBlock(vit.arch).requires_grad_(False)
+    whole.load_state_dict(vit.state_dict())
+    steps = {
+        "frozen backbone": released_step(frozen, images, labels),
+        "and fused attention": our_step(our_learner("oneprompt", whole, TASKS), images, labels),
+        "and the last block for CLS": our_step(
+            our_learner("oneprompt", vit, TASKS), images, labels
+        ),
+    }
+    return {name: memory_given_back(step) for name, step in steps.items()}
+
+
+def memory_kept(step: Step) -> Step:
+    def run() -> None:
+        keep_freed_memory()
+        step()
+
+    return run
+
+
+def memory_given_back(step: Step) -> Step:
+    def run() -> None:
+        keep_freed_memory(LEFT_ALONE)
+        step()
+
+    return run
+
+
+def product() -> Step:
+    """The machine's own peak: large square products, in place, by the library of the step."""
+    left, right, out = torch.rand(3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+
+    def run() -> None:
+        for _ in range(PRODUCTS):
+            torch.mm(left, right, out=out)
+
+    return run
+
+
+def forward(size: int, rounds: int) -> Row:
+    """The plain feature, without a prompt: timm computes the whole last block."""
+    from tests.oracles import TimmViT  # it needs the test tools
+
+    vit, (images, _) = random_vit(), random_batch(size, 20)
+    timm = TimmViT(num_classes=0, global_pool="token").eval().requires_grad_(False)
+    timm.load_state_dict(vit.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(vit(images[:1]), timm(images[:1]), rtol=1e-4, atol=1e-4)
+        seconds = interleave({"timm": lambda: timm(images), "ours": lambda: vit(images)}, rounds)
+    return Row("forward pass, no prompt", "timm", ratios(seconds, "timm", "ours"))
