@@ -1,12 +1,13 @@
 # make demo   installs and learns ten tasks of drawings     make test   installs and tests
 # make check  style, types, import arrows                   make grid   the README's table (hours)
+# make bench  speed beside its targets (ARGS=--quick: 2 minutes instead of 15)
 PYTHON ?= python3
 BIN := .venv/bin
 # By the environment, so that it reaches pip's build environments too.
 export PIP_CONSTRAINT := constraints.txt
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow check grid clean
+.PHONY: demo test test-slow check bench grid clean
 
 demo: .venv/installed
 	$(BIN)/ovor run
@@ -22,6 +23,9 @@ check: .venv/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: .venv/installed-dev
+	$(BIN)/python -m benchmarks $(ARGS)
 
 grid: .venv/installed
 	$(BIN)/ovor grid main-table --data quickdraw --seeds 0 1 2 3 4

@@ -1,7 +1,9 @@
 """Put the measured tables into the documents, between their markers, after a grid has run.
 
-python docs/tables.py --out runs/grid    results of the grids to docs/results, then as below
-python docs/tables.py                    docs/results to the documents
+python -m docs.tables --out runs/grid    results of the grids to docs/results, then as below
+python -m docs.tables                    docs/results to the documents
+
+The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`.
 """
 
 import argparse
@@ -10,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks.table import as_markdown, from_json
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, sections
 
@@ -39,6 +42,13 @@ def block(name: str, found: dict[str, Any]) -> str:
     return f"<!-- table {name} -->\n{table}<!-- /table -->"
 
 
+def performance() -> str:
+    """Of the last `make bench` whose figures were kept."""
+    parts = json.loads((DOCS / "results/performance.json").read_text())["parts"]
+    rows = [from_json(row) for part in parts.values() for row in part]
+    return f"<!-- table performance -->\n{as_markdown(rows)}<!-- /table -->"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=None, help="folder of the grids' runs")
@@ -48,12 +58,16 @@ def main() -> None:
             table, parts = sections(name, ["quickdraw"], [], METHODS.get(name, []))
             found = summary.collect(parts, table.measure, SEEDS, out)
             results(name).write_text(summary.as_json(name, SEEDS, found))
-        text = (DOCS / document).read_text()
-        marked = re.compile(f"<!-- table {name} -->.*?<!-- /table -->", re.DOTALL)
-        if not marked.search(text):
-            raise SystemExit(f"{document} has no place for {name}.")
-        new = block(name, json.loads(results(name).read_text()))
-        (DOCS / document).write_text(marked.sub(lambda _, new=new: new, text))
+        put(name, document, block(name, json.loads(results(name).read_text())))
+    put("performance", "performance.md", performance())
+
+
+def put(name: str, document: str, new: str) -> None:
+    text = (DOCS / document).read_text()
+    marked = re.compile(f"<!-- table {name} -->.*?<!-- /table -->", re.DOTALL)
+    if not marked.search(text):
+        raise SystemExit(f"{document} has no place for {name}.")
+    (DOCS / document).write_text(marked.sub(lambda _: new, text))
 
 
 if __name__ == "__main__":
