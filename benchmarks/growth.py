@@ -67,7 +67,7 @@ def measure(quick: bool) -> Iterator[Row]:
     threads = torch.get_num_threads()
     with TemporaryDirectory() as folder:
         first, last = Grown(1, Path(folder)), Grown(TASKS, Path(folder))
-        rounds = 7 if quick else 31
+        rounds = 9 if quick else 31
         seconds = interleave({FIRST: first.train_step, LAST: last.train_step}, rounds)
         yield Row(f"training step in {LAST}", FIRST, ratios(seconds, LAST, FIRST), at_most=1.1)
         in_a_step = seconds[LAST]
