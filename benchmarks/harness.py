@@ -56,6 +56,7 @@ def interleave(variants: Mapping[str, Callable[[], object]], rounds: int) -> Sec
     Every other round goes backwards, so that none has always the same one before it.
     """
     seconds: Seconds = {name: [] for name in variants}
+    gc.freeze()  # else each collection goes through all of torch, for longer than some variants
     for number in range(rounds + 1):
         names = list(variants)[:: 1 if number % 2 else -1]
         for name in names:
@@ -64,6 +65,7 @@ def interleave(variants: Mapping[str, Callable[[], object]], rounds: int) -> Sec
             variants[name]()
             if number:
                 seconds[name].append(time.perf_counter() - start)
+    gc.unfreeze()
     return seconds
 
 

@@ -1,8 +1,12 @@
 """The growing head against the released code's one Linear with masked logits (methods.md, D)."""
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 
+from ovor.backbones import load_backbone
+from ovor.learners import build_learner
 from ovor.learners.head import GrowingHead
 
 
@@ -42,3 +46,16 @@ def test_initial_values_are_those_of_a_linear_layer() -> None:
     bound = 400**-0.5
     assert weight.abs().max() <= bound
     assert abs(weight.std().item() - bound / 3**0.5) < 0.01 * bound
+
+
+def test_a_task_of_oneprompt_leaves_its_head_and_nothing_else(tiny_backbone: str) -> None:
+    learner = build_learner("oneprompt", {}, load_backbone(tiny_backbone).vit, nullcontext)
+    learner.begin_task(3, (0, 0))
+    before, learned_before = learner.learned_state(), len(learner.learnable())
+    for task in range(1, 5):
+        learner.begin_task(3, (0, task))
+    left = {name: t.shape for name, t in learner.learned_state().items() if name not in before}
+    expected = {f"head.tasks.{n}.weight": (3, 64) for n in range(1, 5)}
+    expected |= {f"head.tasks.{n}.bias": (3,) for n in range(1, 5)}
+    assert left == expected
+    assert len(learner.learnable()) == learned_before

@@ -9,20 +9,19 @@ from torch import Tensor
 
 
 def gram_schmidt(past: list[Tensor], new: Tensor) -> Tensor:
-    """Each new vector (layers, n, d) less its projections on all before it, at unit norm.
+    """The new vectors (layers, n, d) less their projections on the past, then made orthonormal.
 
     The past counts as training left it, so the new is orthogonal to it only as far as it still is
-    so itself. After d vectors no direction is left: a further one keeps the one it was drawn with.
+    so itself. There the released loop differs a little: it projects the draw itself on the new
+    before it, not what the past left of the draw, so that its new are not quite orthogonal.
+    After d vectors no direction is left: a further one keeps the one it was drawn with.
     """
-    known = torch.cat([*past, new], dim=1)
-    count = known.shape[1]
-    for i in range(count - new.shape[1], count):
-        before, vector = known[:, :i], known[:, i : i + 1]
-        if i < new.shape[2]:
-            along = vector @ before.mT / before.square().sum(-1).unsqueeze(1)  # layers, 1, i
-            vector = vector - along @ before
-        known[:, i : i + 1] = F.normalize(vector, dim=-1)
-    return known[:, -new.shape[1] :].clone()
+    before = torch.cat([new[:, :0], *past], dim=1)  # layers, p, d
+    along = new @ before.mT / before.square().sum(-1).unsqueeze(1)  # layers, n, p
+    room = max(0, new.shape[2] - before.shape[1])
+    q, r = torch.linalg.qr((new - along @ before)[:, :room].mT)  # layers, d, room
+    signs = r.diagonal(dim1=-2, dim2=-1).sign()  # QR is free to turn a vector round
+    return torch.cat([q.mT * signs.unsqueeze(-1), F.normalize(new[:, room:], dim=-1)], dim=1)
 
 
 def orthogonality(x: Tensor) -> Tensor:
