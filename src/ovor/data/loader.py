@@ -42,7 +42,8 @@ def train_batches(
 ) -> Iterator[Batch]:
     """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short."""
     order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
-    look = partial(_random_view, images, transform, (VIEW, seed, task, epoch))
+    stream = [word for number in (VIEW, seed, task, epoch) for word in _words(number)]
+    look = partial(_random_view, images, transform, stream)
     batches = _Batches(look, transform.size, indices[order], labels[order], batch_size)
     return _load(batches, workers)
 
@@ -61,11 +62,17 @@ def test_batches(
     return _load(_Batches(look, transform.size, indices, labels, batch_size), workers)
 
 
+def _words(number: int) -> list[int]:
+    """Of 32 bits, the lowest first, as numpy itself splits a seed; once is cheaper than always."""
+    high, low = divmod(number, 2**32)
+    return [low, *_words(high)] if high else [low]
+
+
 def _random_view(
-    images: Images, transform: Transform, stream: tuple[int, ...], index: int
+    images: Images, transform: Transform, stream: list[int], index: int
 ) -> Image.Image:
     image = images.image(index)
-    rng = np.random.default_rng((*stream, index))
+    rng = np.random.default_rng(np.array([*stream, index], np.uint32))
     return train_view(image, draw_view(transform, *image.size, rng), transform.size)
 
 
