@@ -82,7 +82,7 @@ def entries(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.npy"))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_batches_are_the_same_to_the_bit(photos: Dataset, tmp_path: Path, workers: int) -> None:
     kept = cached(photos, PLENTY, str(tmp_path / "cache"))
     for number in range(3):
