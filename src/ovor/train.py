@@ -24,8 +24,9 @@ from ovor.backbones import Backbone
 from ovor.checkpoint import load_tensors, save_tensors
 from ovor.config import OvorError, Run, Vor
 from ovor.data.base import Dataset, Images
-from ovor.data.loader import test_batches, train_batches
+from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part, Task
+from ovor.data.transforms import normalised
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
@@ -319,7 +320,7 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
         batch_size=run.batch_size,
         workers=run.workers,
     ):
-        yield session.fabric.to_device(batch)
+        yield to_device(session, batch)
 
 
 def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -344,7 +345,12 @@ def as_tested(session: Session, images: Images, part: Part) -> Iterator[tuple[Te
         batch_size=run.batch_size,
         workers=run.workers,
     ):
-        yield session.fabric.to_device(batch)
+        yield to_device(session, batch)
+
+
+def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:
+    pixels, labels = session.fabric.to_device(batch)
+    return normalised(pixels, session.run.transform), labels
 
 
 def tell(session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor) -> float:

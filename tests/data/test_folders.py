@@ -1,12 +1,13 @@
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ovor.config import OvorError
 from ovor.data import Dataset, load_dataset
-from ovor.data.folders import Files, read_image
+from ovor.data.folders import SUFFIXES, Files, read_image, to_rgb
 
 
 def paint(path: Path, color: str = "red", mode: str = "RGB") -> Path:
@@ -208,3 +209,21 @@ def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 6), 0.5, np.float32)).save(tmp_path / "float.tif")
     with pytest.raises(OvorError, match=r"float\.tif cannot be read .*8 or 16 bits"):
         read_image(tmp_path / "float.tif")
+
+
+def test_no_copy_is_saved_at_the_expense_of_a_pixel(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    noise = Image.fromarray(rng.integers(0, 256, (9, 14, 4), dtype=np.uint8))
+    for suffix, mode, turned in product(SUFFIXES, ("RGB", "L", "P", "RGBA", "CMYK"), range(1, 9)):
+        path, exif = tmp_path / f"{mode}{turned}{suffix}", Image.Exif()
+        exif[0x0112] = turned
+        try:
+            noise.convert(mode).save(path, exif=exif)
+        except (OSError, ValueError):  # not every format has every mode
+            continue
+        with Image.open(path) as image:
+            expected = to_rgb(ImageOps.exif_transpose(image)).copy()
+        ours = read_image(path)
+        assert ours.mode == "RGB"
+        assert np.array_equal(np.asarray(ours), np.asarray(expected)), path.name
+        assert np.array_equal(np.asarray(ours.crop((1, 2, 7, 8))), np.asarray(ours)[2:8, 1:7])

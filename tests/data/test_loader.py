@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ovor.config import OvorError, Transform
 from ovor.data.base import Integers
+from ovor.data.loader import SHUFFLE, VIEW, train_batches
 from ovor.data.loader import test_batches as plain_batches
-from ovor.data.loader import train_batches
+from ovor.data.transforms import draw_view, train_view
 
 TRANSFORM = Transform(size=16, crop_pct=1.0)
 TASK: Integers = np.array([3, 8, 1, 40, 22, 7, 15, 30, 31, 2, 11])
@@ -49,7 +50,7 @@ def joined(batches: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 def test_batches_hold_every_image_once_and_keep_the_short_last_one() -> None:
     batches = epoch()
-    assert [tuple(images.shape) for images, _ in batches] == [(n, 3, 16, 16) for n in (4, 4, 3)]
+    assert [tuple(images.shape) for images, _ in batches] == [(n, 16, 16, 3) for n in (4, 4, 3)]
     labels = joined(batches)[1]
     assert labels.dtype == torch.int64
     assert sorted(labels.tolist()) == sorted(LABELS.tolist())
@@ -59,6 +60,18 @@ def test_batches_hold_every_image_once_and_keep_the_short_last_one() -> None:
 def test_workers_and_batch_size_change_nothing(changes: dict[str, int]) -> None:
     for ours, expected in zip(joined(epoch(**changes)), joined(epoch()), strict=True):
         assert torch.equal(ours, expected)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**32, 5 * 2**64 + 3])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_views_are_drawn_from_the_plain_seed_sequence(seed: int, workers: int) -> None:
+    order = np.random.default_rng((SHUFFLE, seed, 2, 3)).permutation(len(TASK))
+    views, labels = joined(epoch(seed=seed, workers=workers))
+    assert labels.tolist() == LABELS[order].tolist()
+    for view, index in zip(views, TASK[order].tolist(), strict=True):
+        drawn = draw_view(TRANSFORM, 24, 20, np.random.default_rng((VIEW, seed, 2, 3, index)))
+        expected = train_view(NOISE.image(index), drawn, TRANSFORM.size)
+        assert np.array_equal(view.numpy(), np.asarray(expected))
 
 
 @pytest.mark.parametrize("changes", [{"seed": 2}, {"task": 3}, {"epoch": 4}])
@@ -92,8 +105,7 @@ def test_test_batches_keep_the_order_and_have_no_chance(workers: int) -> None:
     assert labels.tolist() == LABELS.tolist()
     for row, index in enumerate(TASK.tolist()):
         resized = NOISE.image(index).resize((19, 16), Image.Resampling.BILINEAR)
-        expected = np.asarray(resized.crop((2, 0, 18, 16)), np.float32).transpose(2, 0, 1) / 255
-        assert np.array_equal(images[row].numpy(), expected)
+        assert np.array_equal(images[row].numpy(), np.asarray(resized.crop((2, 0, 18, 16))))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

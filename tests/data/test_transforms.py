@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ovor.config import Transform
-from ovor.data.transforms import View, draw_view, to_tensor, train_view
+from ovor.data.transforms import View, draw_view, normalised, train_view
 from ovor.data.transforms import test_view as central_view
 
 
@@ -44,10 +44,18 @@ def test_the_whole_image_at_its_own_size_is_unchanged() -> None:
 
 
 def test_pixels_become_normalised_channels_first_floats() -> None:
-    pixels = np.zeros((1, 1, 2, 3), np.uint8)
-    pixels[0, 0, 1] = (255, 51, 0)
-    tensor = to_tensor(pixels, Transform(size=1, mean=0.5, std=0.5))
+    pixels = torch.zeros(1, 1, 2, 3, dtype=torch.uint8)
+    pixels[0, 0, 1] = torch.tensor((255, 51, 0))
+    tensor = normalised(pixels, Transform(size=1, mean=0.5, std=0.5))
     assert tensor.dtype == torch.float32
     assert tensor.is_contiguous()
     expected = torch.tensor([[-1, 1], [-1, -0.6], [-1, -1]]).reshape(1, 3, 1, 2)
     torch.testing.assert_close(tensor, expected)
+
+
+@given(st.floats(-1, 1), st.floats(0.01, 10))
+def test_floats_are_those_of_plain_arithmetic(mean: float, std: float) -> None:
+    pixels = np.arange(256 * 3, dtype=np.uint16).astype(np.uint8).reshape(4, 16, 4, 3)
+    expected = (pixels.astype(np.float32) / np.float32(255) - np.float32(mean)) / np.float32(std)
+    ours = normalised(torch.from_numpy(pixels), Transform(size=4, mean=mean, std=std))
+    assert np.array_equal(ours.numpy(), expected.transpose(0, 3, 1, 2))

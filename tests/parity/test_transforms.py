@@ -7,7 +7,8 @@ from PIL import Image
 
 from oracles import torchvision
 from ovor.config import Transform
-from ovor.data.transforms import draw_view, to_tensor, train_view
+from ovor.data.transforms import draw_view, train_view
+from ovor.data.transforms import normalised as our_floats
 from ovor.data.transforms import test_view as central_view
 
 tv = torchvision.transforms
@@ -21,7 +22,7 @@ def noise(width: int, height: int) -> Image.Image:
 
 
 def tensor(image: Image.Image, transform: Transform) -> torch.Tensor:
-    return to_tensor(np.asarray(image)[None].copy(), transform)[0]
+    return our_floats(torch.from_numpy(np.asarray(image)[None].copy()), transform)[0]
 
 
 def normalised(image: Image.Image, transform: Transform) -> torch.Tensor:

@@ -37,7 +37,8 @@ def read_image(path: Path) -> Image.Image:
     """The picture as a viewer shows it: upright, on white where it is transparent, in RGB."""
     try:
         with Image.open(path) as image:
-            return to_rgb(ImageOps.exif_transpose(image))
+            ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
+            return to_rgb(image)
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise OvorError(
             f"The image {path} cannot be read ({error}): replace it by a whole copy, or remove it."
@@ -53,7 +54,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
 
 
 def folder(path: str) -> Dataset:

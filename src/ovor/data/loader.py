@@ -1,7 +1,9 @@
-"""Batches of training views and of test images.
+"""Batches of training views and of test images, as bytes.
 
 Shuffles and augmentation are pure functions of (seed, task, epoch, sample index): the number of
-workers and the batch size change nothing, and a resumed run equals an unbroken one.
+workers and the batch size change nothing, and a resumed run equals an unbroken one. The bytes
+become floats on the device (`transforms.normalised`): a quarter of the memory goes there, and from
+process to process.
 """
 
 import warnings
@@ -18,9 +20,9 @@ from torch.utils.data import Dataset as TorchDataset
 
 from ovor.config import OvorError, Transform
 from ovor.data.base import Images, Integers
-from ovor.data.transforms import draw_view, test_view, to_tensor, train_view
+from ovor.data.transforms import draw_view, test_view, train_view
 
-Batch = tuple[Tensor, Tensor]
+Batch = tuple[Tensor, Tensor]  # pixels: B, H, W, 3 bytes; labels: B
 
 # The first number of every seed sequence: without it sample 0 would reuse the shuffle's numbers.
 SHUFFLE, VIEW = 1, 2
@@ -40,8 +42,9 @@ def train_batches(
 ) -> Iterator[Batch]:
     """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short."""
     order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
-    look = partial(_random_view, images, transform, (VIEW, seed, task, epoch))
-    batches = _Batches(look, transform, indices[order], labels[order], batch_size)
+    stream = [word for number in (VIEW, seed, task, epoch) for word in _words(number)]
+    look = partial(_random_view, images, transform, stream)
+    batches = _Batches(look, transform.size, indices[order], labels[order], batch_size)
     return _load(batches, workers)
 
 
@@ -56,14 +59,20 @@ def test_batches(
 ) -> Iterator[Batch]:
     """The images in their order, each once, without chance."""
     look = partial(_plain_view, images, transform)
-    return _load(_Batches(look, transform, indices, labels, batch_size), workers)
+    return _load(_Batches(look, transform.size, indices, labels, batch_size), workers)
+
+
+def _words(number: int) -> list[int]:
+    """Of 32 bits, the lowest first, as numpy itself splits a seed; once is cheaper than always."""
+    high, low = divmod(number, 2**32)
+    return [low, *_words(high)] if high else [low]
 
 
 def _random_view(
-    images: Images, transform: Transform, stream: tuple[int, ...], index: int
+    images: Images, transform: Transform, stream: list[int], index: int
 ) -> Image.Image:
     image = images.image(index)
-    rng = np.random.default_rng((*stream, index))
+    rng = np.random.default_rng(np.array([*stream, index], np.uint32))
     return train_view(image, draw_view(transform, *image.size, rng), transform.size)
 
 
@@ -76,7 +85,7 @@ class _Batches:
     """Batch number b, made on demand and all at once: that is cheaper than image by image."""
 
     look: Callable[[int], Image.Image]
-    transform: Transform
+    size: int
     indices: Integers
     labels: Integers
     batch_size: int
@@ -86,11 +95,11 @@ class _Batches:
 
     def __getitem__(self, number: int) -> Batch:
         here = slice(number * self.batch_size, (number + 1) * self.batch_size)
-        indices, size = self.indices[here].tolist(), self.transform.size
-        pixels = np.empty((len(indices), size, size, 3), dtype=np.uint8)
+        indices = self.indices[here].tolist()
+        pixels = np.empty((len(indices), self.size, self.size, 3), dtype=np.uint8)
         for row, index in enumerate(indices):
             pixels[row] = np.asarray(self.look(index))
-        return to_tensor(pixels, self.transform), torch.from_numpy(self.labels[here].copy())
+        return torch.from_numpy(pixels), torch.from_numpy(self.labels[here].copy())
 
 
 @dataclass(frozen=True, eq=False)

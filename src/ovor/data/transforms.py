@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -71,8 +70,10 @@ def test_view(image: Image.Image, transform: Transform) -> Image.Image:
     return image.crop((left, upper, left + size, upper + size))
 
 
-def to_tensor(pixels: NDArray[np.uint8], transform: Transform) -> Tensor:
-    """B, H, W, 3 bytes -> B, 3, H, W floats, normalised."""
-    channels_first = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-    images = channels_first.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
-    return images.sub_(transform.mean).div_(transform.std)
+def normalised(pixels: Tensor, transform: Transform) -> Tensor:
+    """B, H, W, 3 bytes -> B, 3, H, W floats, on the device where the bytes are."""
+    channels_first = pixels.permute(0, 3, 1, 2)
+    images = channels_first.to(torch.float32, memory_format=torch.contiguous_format)
+    # As tensors: by a plain number CUDA would not divide but multiply, to other last bits.
+    largest, std = (torch.full((), x, device=pixels.device) for x in (255.0, transform.std))
+    return images.div_(largest).sub_(transform.mean).div_(std)
