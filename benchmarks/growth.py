@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.harness import Row, interleave, ratios
+from benchmarks.memory import resident
 from ovor.experiments.single import prepare
 from ovor.presets import settings
 from ovor.train import Position, head_epoch, save, state_of, step
@@ -90,18 +91,12 @@ def peak_ratio() -> float:
     """Of two processes, at once, that begin 100 tasks and one, and train one step."""
     commands = ([sys.executable, "-m", "benchmarks.growth", str(n)] for n in (TASKS, 1))
     children = [subprocess.Popen(c, stdout=subprocess.PIPE, text=True) for c in commands]
-    many, one = (int(child.communicate()[0]) for child in children)
+    many, one = (float(child.communicate()[0]) for child in children)
     return many / one
-
-
-def high_water() -> str:
-    """Kilobytes that this process has needed at most."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         grown = Grown(int(sys.argv[1]), Path(folder))
         grown.train_step()
-        print(high_water())
+        print(resident("VmHWM"))

@@ -1,6 +1,6 @@
 """Vectors at right angles, for CODA-P: how they start, and the penalty that keeps them so.
 
-Smith et al. (2023); the start is theirs as released (methods.md, C).
+Smith et al. (2023); the start is theirs (methods.md, C), by matrices instead of one by one.
 """
 
 import torch
