@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ovor.memory import keep_freed_memory
+
 ROUNDS, PAGES = 24, 64 * 2**20 // 4096
 PROGRAM = f"""
 import resource, torch
@@ -34,6 +36,11 @@ def test_large_blocks_are_paid_for_once() -> None:
     # At first a block may not fit where the last one was: small ones have settled beside it.
     assert kept < ROUNDS * PAGES / 2
     assert left_alone > ROUNDS * PAGES * 0.9 or huge_pages()
+
+
+def test_a_users_own_setting_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert not keep_freed_memory()
 
 
 def huge_pages() -> bool:
