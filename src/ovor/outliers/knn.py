@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 CHUNK_ELEMENTS = 2**20  # distances held at once: 4 MB, about what a core's cache keeps
+FEWEST_ROWS = 64  # of a matrix product: with fewer, it takes as long to read the points
 
 
 def kth_smallest(rows: Tensor, k: int) -> Tensor:
@@ -46,11 +47,20 @@ def kth_distance_to_others(points: Tensor, k: int) -> Tensor:
     if k < 1:
         return points.new_zeros(len(points))
     centered = points - points.mean(0)
-    distances = []
-    for start, squares in _squares(centered, centered):
-        squares.diagonal(start).fill_(torch.inf)  # a point is no neighbour of its own
-        distances.append(kth_smallest(squares, k))
-    return torch.cat(distances).sqrt()
+    own = torch.arange(len(points), device=points.device)
+    return kth_squares_to_others(centered, centered, own, k).sqrt()
+
+
+def kth_squares_to_others(queries: Tensor, points: Tensor, own: Tensor, k: int) -> Tensor:
+    """Squared distance of each query to its k-th nearest point, not counting points[own], itself.
+
+    Both are to be centred.
+    """
+    found = [queries.new_empty(0)]
+    for start, squares in _squares(queries, points):
+        squares.scatter_(1, own[start : start + len(squares), None], torch.inf)
+        found.append(kth_smallest(squares, k))
+    return torch.cat(found)
 
 
 def _squares(queries: Tensor, points: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -60,7 +70,7 @@ def _squares(queries: Tensor, points: Tensor) -> Iterator[tuple[int, Tensor]]:
     size, and float32 is then good for six digits of a typical distance.
     """
     square_norms = points.square().sum(1)
-    rows = chunk_rows(len(points))
+    rows = max(FEWEST_ROWS, chunk_rows(len(points)))
     for start in range(0, len(queries), rows):
         chunk = queries[start : start + rows]
         squares = torch.addmm(square_norms, chunk, points.T, alpha=-2)  # rows, n

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Npos
-from ovor.outliers.knn import chunk_rows, kth_distance_to_others, kth_smallest
+from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
+from ovor.outliers.knn import chunk_rows, kth_smallest
 
 
 @torch.no_grad()
@@ -22,7 +23,7 @@ def synthesize(
 ) -> Tensor:
     """At most beta * classes outliers (M, D) in float32; all candidates if there are fewer.
 
-    The noise comes from a generator on the CPU, so it is the same for every device.
+    Noise and sample come from a generator on the CPU, so they are the same for every device.
     """
     features = features.float()
     noise = npos.sigma * torch.randn(npos.noise, features.shape[1], generator=generator)
@@ -30,36 +31,42 @@ def synthesize(
     with torch.autocast(features.device.type, enabled=False):  # distances need all of float32
         if npos.per_class:
             groups = [features[labels == label] for label in sorted(set(labels.tolist()))]
-            found = [_outliers(group, noise, 1, npos) for group in groups]
+            found = [_outliers(group, noise, 1, npos, generator) for group in groups]
             outliers = torch.cat(found) if found else features
         else:
-            outliers = _outliers(features, noise, classes, npos) if len(features) else features
+            outliers = features
+            if len(features):
+                outliers = _outliers(features, noise, classes, npos, generator)
     if npos.shuffle:
         order = torch.randperm(len(outliers), generator=generator)
         outliers = outliers[order.to(outliers.device)]
     return outliers
 
 
-def _outliers(features: Tensor, noise: Tensor, classes: int, npos: Npos) -> Tensor:
+def _outliers(
+    features: Tensor, noise: Tensor, classes: int, npos: Npos, generator: torch.Generator
+) -> Tensor:
     """Alg. 2 for one set of features, farthest outlier first."""
     # Distances do not feel a shift, but float32 does: see knn.
     shift = features.mean(0) if npos.space == "raw" else features.new_zeros(features.shape[1])
     index = features - shift if npos.space == "raw" else F.normalize(features)
-    boundary = _boundary(index, max(1, round(npos.alpha * classes)), npos)
+    count, k, others = max(1, round(npos.alpha * classes)), npos.k, npos.k - npos.self_neighbor
+    if 0 < npos.sample < len(index):
+        sample = torch.randperm(len(index), generator=generator)[: npos.sample].to(index.device)
+        # As many times nearer in rank as there are fewer: about the same distance.
+        k, others = (max(1, round(x * npos.sample / len(index))) for x in (k, others))
+        boundary = farthest_from_sample(index, sample, others, count)
+        index = index[sample]
+    else:
+        boundary = farthest_from_others(index, others, count)
     # Released code: candidates are the noise alone, as often as there are boundary samples.
     origins = features[boundary] if npos.add_boundary else torch.zeros_like(features[:1])
     copies = 1 if npos.add_boundary else len(boundary)
     wanted = npos.beta * classes
     candidates = Candidates.of(origins - shift, noise, index, unit=npos.space == "unit")
-    chosen = candidates.farthest(ceil(wanted / copies), min(npos.k, len(index)))
+    chosen = candidates.farthest(ceil(wanted / copies), min(k, len(index)))
     outliers = origins[chosen // len(noise)] + noise[chosen % len(noise)]
     return outliers.repeat_interleave(copies, dim=0)[:wanted]
-
-
-def _boundary(index: Tensor, count: int, npos: Npos) -> Tensor:
-    """The features farthest from the others; of equals, the earlier."""
-    distances = kth_distance_to_others(index, npos.k - npos.self_neighbor)
-    return distances.argsort(descending=True, stable=True)[:count]
 
 
 @dataclass(frozen=True)
