@@ -49,6 +49,7 @@ def test_chunks_change_nothing(count: int, width: int, k: int, budget: int) -> N
     expected = knn.kth_distance(points, points, k), knn.kth_distance_to_others(points, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(knn, "CHUNK_ELEMENTS", budget)
+        patch.setattr(knn, "FEWEST_ROWS", 1)
         chunked = knn.kth_distance(points, points, k), knn.kth_distance_to_others(points, k)
     torch.testing.assert_close(chunked, expected, rtol=1e-5, atol=2e-3)
 

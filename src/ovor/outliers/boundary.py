@@ -9,11 +9,17 @@ The rest is measured in parts twice as large, and so on, at last among all.
 import torch
 from torch import Tensor
 
-from ovor.outliers.knn import kth_distance, kth_distance_to_others, kth_squares_to_others
+from ovor.outliers.knn import (
+    kth_distance,
+    kth_distance_to_others,
+    kth_squares_to_others,
+    square_norms,
+)
 
 FEW_POINTS = 8192  # up to here, measuring every distance is fast enough
 PART = 8  # the smallest parts have 2 K to 8 K points
 SAMPLE = 512  # so many points of a part decide where it is cut
+AXES = 32  # directions that cuts are chosen among
 
 Level = list[tuple[int, int]]  # parts that make up all points: from, and up to but without
 
@@ -42,69 +48,71 @@ def _largest(distances: Tensor, count: int) -> Tensor:
 
 
 def _measure(points: Tensor, levels: list[Level], k: int, count: int) -> Tensor:
-    """Squared distances of the `count` farthest points to their k-th nearest others; of some other
-    points too, and zero for the rest. All points are to be centred, and in the order of the parts.
+    """Squared distances of the `count` farthest points to their k-th nearest others; those of some
+    other points too, and zero for the rest. The points are to be centred, in the order of the
+    parts.
     """
-    # Float sums of d terms, in whatever order they were added, do not differ by more than this. So
-    # no point is out for an error of rounding.
-    square_norms = points.square().sum(1)
+    norms = square_norms(points)
+    # Sums of so many floats, added in whatever order, do not differ by more: a bound and a distance
+    # that mean the same do not contradict each other.
     rounding = points.shape[1] * torch.finfo(points.dtype).eps
-    bounds = torch.full_like(square_norms, torch.inf)
+    bounds = torch.full_like(norms, torch.inf)
     measured = torch.zeros_like(bounds, dtype=torch.bool)
     undecided = ~measured
 
     def tighten(numbers: Tensor, start: int, stop: int) -> None:
-        part = points[start:stop]
-        bounds[numbers] = kth_squares_to_others(points[numbers], part, numbers - start, k)
+        part = slice(start, stop)
+        bounds[numbers] = kth_squares_to_others(numbers - start, points[part], norms[part], k)
 
     done: Level = []
-    for level in reversed(levels):
+    for level in reversed(levels[1:]):
         for start, stop in level:
             if (start, stop) not in done:
                 tighten(start + undecided[start:stop].nonzero().flatten(), start, stop)
         done = level
-        # The most promising are measured at once: by them, most of the others are out.
+        # Measuring the most promising at once shows that most of the others are out.
         top = bounds.where(undecided, -torch.inf).topk(count).indices
         top = top[undecided[top]]
         tighten(top, 0, len(points))
         measured[top] = True
         least = bounds[measured].topk(count).values[-1]
-        undecided &= ~measured & ~(bounds + rounding * (bounds + square_norms) < least)
-    return bounds.where(measured | undecided, 0)  # what is undecided after the last level, is all
+        undecided &= ~measured & ~(bounds + rounding * (bounds + norms) < least)
+    tighten(undecided.nonzero().flatten(), 0, len(points))
+    return bounds.where(measured | undecided, 0)
 
 
 def cut(points: Tensor, size: int) -> tuple[Tensor, list[Level]]:
-    """An order of the points, and in this order their parts: all points, then the parts of the
-    level before cut in two, until none has more than `size` points.
+    """An order of the points, and in this order their parts: all points, then parts of at most half
+    as many, a quarter and so on, until none has more than `size`.
 
     A part is cut across its direction of largest variance, at the widest gap of the middle half.
-    So neighbours stay together, and no part is less than a quarter of the one before.
+    So neighbours stay together, and no part is small. Only speed depends on it, never the result.
     """
+    points = points @ _axes(points, AXES)
     order = torch.arange(len(points), device=points.device)
-    levels = [[(0, len(points))]]
-    while any(stop - start > size for start, stop in levels[-1]):
-        level = []
-        for start, stop in levels[-1]:
-            if stop - start <= size:
-                level.append((start, stop))
-                continue
-            numbers = order[start:stop]
-            members, quarter = points[numbers], len(numbers) // 4
-            axis = _axis(members[:: -(-len(members) // SAMPLE)])
-            places, by_place = (members @ axis).sort(stable=True)
-            order[start:stop] = numbers[by_place]
-            gaps = places[quarter : len(places) - quarter].diff()
-            middle = start + quarter + 1 + int(gaps.argmax())
-            level += [(start, middle), (middle, stop)]
-        levels.append(level)
+
+    def halve(start: int, stop: int, target: int) -> Level:
+        if stop - start <= target:
+            return [(start, stop)]
+        numbers, quarter = order[start:stop], (stop - start) // 4
+        places = (points[numbers] @ _axes(points[numbers], 1)).flatten()
+        places, by_place = places.sort(stable=True)
+        order[start:stop] = numbers[by_place]
+        gaps = places[quarter : len(places) - quarter].diff()
+        middle = start + quarter + 1 + int(gaps.argmax())
+        return halve(start, middle, target) + halve(middle, stop, target)
+
+    levels, target = [[(0, len(points))]], len(points)
+    while target > size:
+        target = max(target // 2, size)
+        levels.append([half for part in levels[-1] for half in halve(*part, target)])
     return order, levels
 
 
-def _axis(points: Tensor) -> Tensor:
-    """About the direction of largest variance, by power iteration from the farthest point."""
-    centered = points - points.mean(0)
-    axis = centered[centered.square().sum(1).argmax()]
-    for _ in range(6):
-        axis = centered.T @ (centered @ axis)
-        axis = axis / axis.norm().clamp(min=torch.finfo(axis.dtype).tiny)
-    return axis
+def _axes(points: Tensor, count: int) -> Tensor:
+    """The directions of largest variance among some of the points."""
+    some = points[:: -(-len(points) // SAMPLE)].cpu()
+    centered = some - some.mean(0)
+    covariance = (centered.T @ centered).nan_to_num(0, 0, 0)  # features of a diverged training
+    vectors: Tensor = torch.linalg.eigh(covariance).eigenvectors
+    return vectors[:, -count:].to(points.device)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ovor.config import Npos
 from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
-from ovor.outliers.knn import chunk_rows, kth_smallest
+from ovor.outliers.knn import chunk_rows, kth_smallest, square_norms
 
 
 @torch.no_grad()
@@ -84,12 +84,12 @@ class Candidates:
 
     @classmethod
     def of(cls, origins: Tensor, noise: Tensor, index: Tensor, unit: bool) -> "Candidates":
-        square_norms = torch.addmm(noise.square().sum(1), origins, noise.T, alpha=2)
-        square_norms += origins.square().sum(1, keepdim=True)
+        norms = torch.addmm(square_norms(noise), origins, noise.T, alpha=2)
+        norms += square_norms(origins)[:, None]
         return cls(
-            origin_terms=torch.addmm(index.square().sum(1), origins, index.T, alpha=-2),
-            noise_terms=noise @ index.T * -2,
-            square_norms=square_norms.flatten(),
+            origin_terms=torch.addmm(square_norms(index), origins, index.T, alpha=-2),
+            noise_terms=(-2 * noise) @ index.T,
+            square_norms=norms.flatten(),
             unit=unit,
         )
 
