@@ -40,7 +40,11 @@ def main() -> int:
     console.print(table(rows))
     console.print(f"{time.monotonic() - start:.0f} s on {machine()['processor']}")
     if arguments.json:
-        content = {"machine": machine(), "quick": arguments.quick, "rows": [asdict(r) for r in rows]}
+        content = {
+            "machine": machine(),
+            "quick": arguments.quick,
+            "rows": [asdict(r) for r in rows],
+        }
         arguments.json.write_text(json.dumps(content, indent=1) + "\n")
     missed = [row for row in rows if row.met is False]
     for row in missed:

@@ -60,6 +60,10 @@ def test_identical_points_are_neighbours_of_each_other() -> None:
     assert knn.kth_distance_to_others(points, 2).tolist() == pytest.approx([5, 5, 5], abs=1e-3)
 
 
+def test_no_query_has_no_distance() -> None:
+    assert knn.kth_distance(torch.ones(0, 3), torch.eye(3), 1).shape == (0,)
+
+
 def test_nobody_is_at_distance_zero() -> None:
     assert knn.kth_distance_to_others(torch.ones(1, 3), 5).tolist() == [0]
     assert knn.kth_distance_to_others(torch.eye(3), 0).tolist() == [0, 0, 0]

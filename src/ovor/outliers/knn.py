@@ -32,9 +32,11 @@ def kth_distance(queries: Tensor, points: Tensor, k: int) -> Tensor:
     points = points.float()
     center = points.mean(0)
     points = points - center
-    chunks = _squares(queries.float() - center, points, square_norms(points))
-    k = min(k, len(points))
-    return torch.cat([kth_smallest(squares, k) for _, squares in chunks]).sqrt()
+    norms, k = square_norms(points), min(k, len(points))
+    found = [norms[:0]]  # for no query at all
+    for _, squares in _squares(queries.float() - center, points, norms):
+        found.append(kth_smallest(squares, k))
+    return torch.cat(found).sqrt()
 
 
 def kth_distance_to_others(points: Tensor, k: int) -> Tensor:

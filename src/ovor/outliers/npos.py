@@ -121,17 +121,19 @@ class Candidates:
     def _bounds(self, k: int) -> Tensor:
         """An upper bound of every candidate's squared distance to its K-th nearest.
 
-        The K-th nearest among some x is no nearer than that among all. The 2K nearest to u_i make
-        it tight: few candidates but the outliers themselves are then left to score. It is taken
+        The K-th nearest among some x is no nearer than that among all. The nearest to u_i make it
+        tight: few candidates but the outliers themselves are then left to score. It is taken
         over the same float sums as the distance, so that rounding cannot break it.
         """
-        near = self.origin_terms.topk(min(2 * k, self.origin_terms.shape[1]), largest=False)
-        bounds = [
-            kth_smallest(block[:, columns] + terms, k)
-            for terms, columns in zip(near.values, near.indices, strict=True)
-            for block in torch.split(self.noise_terms, chunk_rows(len(columns)))
-        ]
-        return self._square_distance(torch.cat(bounds), self.square_norms)
+        near = self.origin_terms.topk(min(3 * k // 2, self.origin_terms.shape[1]), largest=False)
+        noises, width = len(self.noise_terms), near.values.shape[1]
+        bounds = []
+        for terms, columns in zip(
+            *(torch.split(x, chunk_rows(noises * width)) for x in near), strict=True
+        ):
+            sums = self.noise_terms.index_select(1, columns.flatten()).add_(terms.flatten())
+            bounds.append(kth_smallest(sums.view(-1, width), k).view(noises, -1).T)  # some b, N
+        return self._square_distance(torch.cat(bounds).flatten(), self.square_norms)
 
     def _square_distance(self, sums: Tensor, square_norms: Tensor) -> Tensor:
         if self.unit:  # |v/|v| - x|^2 = 2 - 2 v.x / |v|, and the sums are 1 - 2 v.x
