@@ -122,7 +122,10 @@ def growth(count: int, rounds: int) -> Iterator[Row]:
         "approximate": approximate,
         "few": lambda: run(few, few_labels, NPOS),
     }
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in a grid; and what shares the machine disturbs one the least
     seconds = interleave(variants, rounds)
+    torch.set_num_threads(threads)
     yield Row(
         f"NPOS, {count:,} features: cost",
         f"{count // 10:,} features",

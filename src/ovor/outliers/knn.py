@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 CHUNK_ELEMENTS = 2**20  # distances held at once: 4 MB, about what a core's cache keeps
-FEWEST_ROWS = 128  # of a matrix product: with fewer, it takes as long to read the points
+FEWEST_ROWS = 128  # at once, even if that is more: with fewer, it takes as long to read the points
 
 
 def kth_smallest(rows: Tensor, k: int) -> Tensor:
@@ -22,21 +22,19 @@ def kth_smallest(rows: Tensor, k: int) -> Tensor:
     return rows.kthvalue(k, dim=1).values
 
 
-def chunk_rows(width: int) -> int:
-    """How many rows of this width fit the budget; one at least."""
-    return max(1, CHUNK_ELEMENTS // max(1, width))
+def chunk_rows(width: int, fewest: int = 1) -> int:
+    """How many rows of this width fit the budget."""
+    return max(fewest, CHUNK_ELEMENTS // max(1, width))
 
 
 def kth_distance(queries: Tensor, points: Tensor, k: int) -> Tensor:
     """Distance of each query to its k-th nearest point, or to the farthest if there are fewer."""
     points = points.float()
     center = points.mean(0)
-    points = points - center
+    queries, points = queries.float() - center, points - center
     norms, k = square_norms(points), min(k, len(points))
-    found = [norms[:0]]  # for no query at all
-    for _, squares in _squares(queries.float() - center, points, norms):
-        found.append(kth_smallest(squares, k))
-    return torch.cat(found).sqrt()
+    sums = [kth_smallest(chunk, k) for _, chunk in _sums(queries, points, norms)]
+    return _squares(sums, square_norms(queries)).sqrt()
 
 
 def kth_distance_to_others(points: Tensor, k: int) -> Tensor:
@@ -59,12 +57,11 @@ def kth_squares_to_others(numbers: Tensor, points: Tensor, norms: Tensor, k: int
 
     The points are to be centred, and to come with their squared norms.
     """
-    found = [norms[:0]]
-    for start, squares in _squares(points[numbers], points, norms):
-        own = numbers[start : start + len(squares), None]
-        squares.scatter_(1, own, torch.inf)  # a point is no neighbour of its own
-        found.append(kth_smallest(squares, k))
-    return torch.cat(found)
+    sums = []
+    for start, chunk in _sums(points[numbers], points, norms):
+        own = numbers[start : start + len(chunk), None]
+        sums.append(kth_smallest(chunk.scatter_(1, own, torch.inf), k))  # it is no neighbour
+    return _squares(sums, norms[numbers])
 
 
 def square_norms(points: Tensor) -> Tensor:
@@ -73,14 +70,17 @@ def square_norms(points: Tensor) -> Tensor:
     return torch.cat([chunk.square().sum(1) for chunk in chunks])
 
 
-def _squares(queries: Tensor, points: Tensor, norms: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Chunks of squared distances with the row they start at. Both sides are to be centred.
+def _sums(queries: Tensor, points: Tensor, norms: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Chunks of |x|^2 - 2 q.x with the row they start at: squared distances but for |q|^2.
 
     The expansion cancels where norms are large beside distances. Without the mean they are of one
     size, and float32 is then good for six digits of a typical distance.
     """
-    rows = max(FEWEST_ROWS, chunk_rows(len(points)))
+    rows = chunk_rows(len(points), FEWEST_ROWS)
     for start in range(0, len(queries), rows):
-        chunk = queries[start : start + rows]
-        squares = torch.addmm(norms, chunk, points.T, alpha=-2)  # rows, n
-        yield start, squares.add_(chunk.square().sum(1, keepdim=True)).clamp_(min=0)
+        yield start, torch.addmm(norms, queries[start : start + rows], points.T, alpha=-2)
+
+
+def _squares(sums: list[Tensor], norms: Tensor) -> Tensor:
+    """K-th sums as squared distances: adding |q|^2 does not change who is K-th, rounded or not."""
+    return torch.cat([norms[:0], *sums]).add_(norms).clamp_(min=0)

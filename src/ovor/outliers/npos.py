@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Npos
+from ovor.outliers import knn
 from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
 from ovor.outliers.knn import chunk_rows, kth_smallest, square_norms
 
@@ -102,7 +103,8 @@ class Candidates:
         bounds = self._bounds(k)
         order = bounds.argsort(descending=True, stable=True)
         best, best_squares = order[:0], bounds[:0]
-        for chunk in torch.split(order, chunk_rows(self.noise_terms.shape[1])):
+        rows = chunk_rows(self.noise_terms.shape[1], knn.FEWEST_ROWS)
+        for chunk in torch.split(order, rows):
             if len(best) == count and bounds[chunk[0]] < best_squares[-1]:
                 break
             best = torch.cat([best, chunk])
@@ -115,7 +117,8 @@ class Candidates:
     def _kth_squares(self, numbers: Tensor, k: int) -> Tensor:
         """Squared distance of some candidates to their K-th nearest."""
         noises = len(self.noise_terms)
-        sums = self.origin_terms[numbers // noises].add_(self.noise_terms[numbers % noises])
+        sums = self.origin_terms.index_select(0, numbers // noises)
+        sums += self.noise_terms.index_select(0, numbers % noises)
         return self._square_distance(kth_smallest(sums, k), self.square_norms[numbers])
 
     def _bounds(self, k: int) -> Tensor:
