@@ -29,7 +29,7 @@ def measure(quick: bool) -> Iterator[Row]:
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         extra = fresh.submit(extra_memory).result()
     yield Row(f"NPOS, {PAPER:,} features: extra memory", "", (extra,), "MB", at_most=300)
-    yield from growth(20_000 if quick else 100_000, rounds=1 if quick else 2)
+    yield from growth(20_000 if quick else 100_000, rounds=1 if quick else 3)
 
 
 def task(count: int) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,8 @@ small parts are upper bounds, and whoever's bound is below the distances of enou
 The rest is measured in parts twice as large, and so on, at last among all.
 """
 
+from math import ceil
+
 import torch
 from torch import Tensor
 
@@ -65,16 +67,18 @@ def _measure(points: Tensor, levels: list[Level], k: int, count: int) -> Tensor:
         bounds[numbers] = kth_squares_to_others(numbers - start, points[part], norms[part], k)
 
     done: Level = []
+    promising = min(2 * count, len(points))  # at first; later bounds are better, and fewer will do
     for level in reversed(levels[1:]):
         for start, stop in level:
             if (start, stop) not in done:
                 tighten(start + undecided[start:stop].nonzero().flatten(), start, stop)
         done = level
         # Measuring the most promising at once shows that most of the others are out.
-        top = bounds.where(undecided, -torch.inf).topk(count).indices
+        top = bounds.where(undecided, -torch.inf).topk(promising).indices
         top = top[undecided[top]]
         tighten(top, 0, len(points))
         measured[top] = True
+        promising = ceil(count / 2)
         least = bounds[measured].topk(count).values[-1]
         undecided &= ~measured & ~(bounds + rounding * (bounds + norms) < least)
     tighten(undecided.nonzero().flatten(), 0, len(points))
