@@ -6,7 +6,6 @@ bounded for any number of points.
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
