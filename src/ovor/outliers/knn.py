@@ -17,7 +17,7 @@ def kth_smallest(rows: Tensor, k: int) -> Tensor:
     """The k-th smallest value of each row, counted from 1. May reorder the rows' values."""
     if rows.device.type == "cpu":
         # numpy's vectorised partition is several times faster than torch's selection on a CPU.
-        values = rows.numpy()
+        values = rows.numpy(force=True)
         values.partition(k - 1, axis=1)
         return torch.from_numpy(values[:, k - 1].copy())
     return rows.kthvalue(k, dim=1).values
