@@ -13,6 +13,7 @@ from torch import Tensor
 from benchmarks.harness import Row, interleave, ratios
 from ovor.config import Npos
 from ovor.outliers import synthesize
+from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
 from ovor.outliers.knn import kth_distance
 
 CLASSES, WIDTH, SEED = 20, 768, 0
@@ -135,6 +136,16 @@ def growth(count: int, rounds: int) -> Iterator[Row]:
     name = f"NPOS, {count:,} features, sample {SAMPLE:,}"
     found = len(outliers["exact"]) - len(without(outliers["exact"], outliers["approximate"]))
     yield Row(f"{name}: speed", "exact", ratios(seconds, slow="exact", fast="approximate"))
-    yield Row(f"{name}: recall", "exact", (100 * found / len(outliers["exact"]),), "%")
+    yield Row(f"{name}: same boundary", "exact", (boundary_recall(features),), "%")
+    yield Row(f"{name}: same outliers", "exact", (100 * found / len(outliers["exact"]),), "%")
     far = {name: kth_distance(x[:400], features, NPOS.k).mean() for name, x in outliers.items()}
     yield Row(f"{name}: distance", "exact", (100 * float(far["approximate"] / far["exact"]),), "%")
+
+
+def boundary_recall(features: Tensor) -> float:
+    """Share of the exact boundary that a sample finds too, in %."""
+    count, k = round(NPOS.alpha * CLASSES), max(1, round(NPOS.k * SAMPLE / len(features)))
+    order = torch.randperm(len(features), generator=torch.Generator().manual_seed(SEED))
+    exact = farthest_from_others(features, NPOS.k, count)
+    sampled = farthest_from_sample(features, order[:SAMPLE], k, count)
+    return 100 * len(set(exact.tolist()) & set(sampled.tolist())) / count
