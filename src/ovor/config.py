@@ -53,6 +53,9 @@ class Npos:
     """count a feature as its own first neighbour, as released"""
     per_class: bool = False
     """pick boundary and outliers class by class instead of over the whole task"""
+    sample: Annotated[int, Field(ge=0)] = 0
+    """features that distances are measured to, drawn at random, for a quick approximation; 0: all,
+    exact at any number of features"""
     shuffle: bool = True
     """shuffle the outliers; the released code leaves them in order of distance"""
 

@@ -49,6 +49,7 @@ def test_chunks_change_nothing(count: int, width: int, k: int, budget: int) -> N
     expected = knn.kth_distance(points, points, k), knn.kth_distance_to_others(points, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(knn, "CHUNK_ELEMENTS", budget)
+        patch.setattr(knn, "FEWEST_ROWS", 1)
         chunked = knn.kth_distance(points, points, k), knn.kth_distance_to_others(points, k)
     torch.testing.assert_close(chunked, expected, rtol=1e-5, atol=2e-3)
 
@@ -57,6 +58,10 @@ def test_identical_points_are_neighbours_of_each_other() -> None:
     points = torch.tensor([[1.0, 2.0], [1.0, 2.0], [4.0, 6.0]])
     assert knn.kth_distance_to_others(points, 1).tolist() == pytest.approx([0, 0, 5], abs=1e-3)
     assert knn.kth_distance_to_others(points, 2).tolist() == pytest.approx([5, 5, 5], abs=1e-3)
+
+
+def test_no_query_has_no_distance() -> None:
+    assert knn.kth_distance(torch.ones(0, 3), torch.eye(3), 1).shape == (0,)
 
 
 def test_nobody_is_at_distance_zero() -> None:

@@ -98,6 +98,41 @@ def test_no_image_gives_no_outlier(per_class: bool) -> None:
     assert run(features, labels, 1, replace(NPOS, per_class=per_class)).shape == (0, 8)
 
 
+@pytest.mark.parametrize("per_class", [True, False])
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+def test_a_sample_is_drawn_by_the_generator(space: str, per_class: bool) -> None:
+    npos = replace(NPOS, space=space, per_class=per_class, sample=9)
+    features, labels = task(3, 12)
+    first = run(features, labels, 3, npos, seed=5)
+    assert first.shape == (30, 8)
+    assert torch.equal(first, run(features, labels, 3, npos, seed=5))
+    assert rows(first) != rows(run(features, labels, 3, replace(npos, sample=0), seed=5))
+
+
+@pytest.mark.parametrize("sample", [36, 37, 10**6])
+def test_a_sample_that_covers_all_features_is_exact(sample: int) -> None:
+    features, labels = task(3, 12)
+    expected = run(features, labels, 3, NPOS)
+    assert torch.equal(run(features, labels, 3, replace(NPOS, sample=sample)), expected)
+
+
+@pytest.mark.parametrize("self_neighbor", [True, False])
+def test_a_sample_of_one(self_neighbor: bool) -> None:
+    features, labels = task(2, 10)
+    npos = replace(NPOS, sample=1, k=1, self_neighbor=self_neighbor)
+    assert run(features, labels, 2, npos).isfinite().all()
+
+
+def test_outliers_by_a_sample_are_about_as_far() -> None:
+    features, labels = task(3, 400)
+    npos = replace(NPOS, k=20, alpha=10, beta=100)
+    exact, sampled = (run(features, labels, 3, replace(npos, sample=s)) for s in (0, 300))
+    shared = {tuple(row) for row in exact.tolist()} & {tuple(row) for row in sampled.tolist()}
+    assert len(shared) > len(exact) / 2
+    far = [knn.kth_distance(outliers, features, 20).mean() for outliers in (exact, sampled)]
+    assert far[1] > 0.97 * far[0]
+
+
 def test_features_that_are_being_trained_are_left_alone() -> None:
     features, labels = task(2, 10)
     kept = features.clone()
@@ -136,6 +171,7 @@ def test_memory_is_that_of_the_two_tables(monkeypatch: pytest.MonkeyPatch, space
     npos = Npos(alpha=10, beta=40, k=20, noise=100, space=space)
     features, labels = task(5, 80, width=64)
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 5_000)
+    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     with LargestTensor() as largest:
         run(features, labels, 5, npos)
     tables = max(npos.noise, npos.alpha * 5) * len(features)  # 40,000

@@ -155,6 +155,7 @@ def test_bounds_prune_nothing_that_counts(monkeypatch: pytest.MonkeyPatch) -> No
     features, labels = task(classes=4, per_class=40, width=24)
     assert_farthest(run(features, labels, 4, npos), features, 4, npos)
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 40 * len(features))
+    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     assert_farthest(run(features, labels, 4, npos), features, 4, npos)
 
 
@@ -167,6 +168,7 @@ def test_the_chunk_budget_changes_nothing(
     features, labels = task(classes=3, per_class=20, width=12)
     expected = run(features, labels, 3, npos)
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", budget)
+    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     torch.testing.assert_close(run(features, labels, 3, npos), expected, rtol=0, atol=0)
 
 
