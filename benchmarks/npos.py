@@ -59,7 +59,9 @@ def brute_force(features: Tensor, npos: Npos) -> tuple[Tensor, Tensor]:
     squares, _ = index.search(features.numpy(), npos.k + 1)  # the nearest is the feature itself
     boundary = torch.from_numpy(squares[:, -1]).topk(round(npos.alpha * CLASSES)).indices
     candidates = (features[boundary, None] + noise).flatten(0, 1)
-    found = [index.search(batch.numpy(), npos.k)[0][:, -1] for batch in candidates.split(10_000)]
+    found = [
+        index.search(batch.numpy(), npos.k)[0][:, -1] for batch in torch.split(candidates, 10_000)
+    ]
     top = torch.cat([torch.from_numpy(squares) for squares in found]).topk(npos.beta * CLASSES)
     return candidates[top.indices], top.values[-1].sqrt()
 
