@@ -50,10 +50,15 @@ class Row:
         return low and high
 
 
-def interleave(variants: Mapping[str, Callable[[], object]], rounds: int) -> Seconds:
+def interleave(
+    variants: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Seconds:
     """Seconds of each variant in each round, after one round that does not count.
 
-    Every other round goes backwards, so that none has always the same one before it.
+    Every other round goes backwards, so that none has always the same one before it. With the clock
+    `time.process_time` other work does not count as ours: for what runs on one core.
     """
     seconds: Seconds = {name: [] for name in variants}
     gc.freeze()  # else each collection goes through all of torch, for longer than some variants
@@ -61,10 +66,10 @@ def interleave(variants: Mapping[str, Callable[[], object]], rounds: int) -> Sec
         names = list(variants)[:: 1 if number % 2 else -1]
         for name in names:
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             variants[name]()
             if number:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     gc.unfreeze()
     return seconds
 

@@ -45,7 +45,7 @@ def measure(quick: bool) -> Iterator[Row]:
             "floats": partial(loaded, dataset.train, floats),
             "released": partial(as_released, paths),
         }
-        seconds = on_one_core(variants, rounds)
+        seconds = interleave(variants, rounds, time.process_time)
     views, kept = "views of 256-px JPEGs by a core", "views of decoded images by a core"
     yield Row(views, "", speed(seconds, "loader", count), "images/s", at_least=PER_CORE)
     yield Row(kept, "", speed(seconds, "cache", count), "images/s", at_least=PER_CORE)
@@ -54,19 +54,6 @@ def measure(quick: bool) -> Iterator[Row]:
     yield Row(kept, "Pillow's decoding", ratios(seconds, "pillow", "cache"))
     released = ratios(seconds, "released", "floats")
     yield Row(f"{views}, as floats", "image by image, as released", released, at_least=1)
-
-
-def on_one_core(variants: dict[str, Callable[[], object]], rounds: int) -> Seconds:
-    """Seconds of processor time, not those that passed."""
-    spent: Seconds = {name: [] for name in variants}
-
-    def timed(name: str) -> None:
-        start = time.process_time()
-        variants[name]()
-        spent[name].append(time.process_time() - start)
-
-    interleave({name: partial(timed, name) for name in variants}, rounds)
-    return {name: seconds[1:] for name, seconds in spent.items()}
 
 
 def speed(seconds: Seconds, name: str, images: int) -> tuple[float, ...]:
