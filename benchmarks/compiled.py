@@ -6,12 +6,10 @@ import torch
 
 from benchmarks.harness import Row, interleave, ratios
 from benchmarks.models import our_learner, our_step, random_batch, random_vit
-from ovor.memory import keep_freed_memory
 
 
 def measure(quick: bool) -> Iterator[Row]:
     size, rounds = (4, 3) if quick else (8, 7)
-    keep_freed_memory()
     images, labels = random_batch(size, 20)
     plain, compiled = (our_learner("oneprompt", random_vit(), tasks=1) for _ in range(2))
     vit = compiled.backbone

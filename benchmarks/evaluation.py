@@ -25,7 +25,7 @@ TASKS = 10
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    size, rounds = (4, 2) if quick else (8, 7)
+    size, rounds = (2, 3) if quick else (4, 5)
     for method in METHODS:
         yield from evaluations(method, size, rounds)
 

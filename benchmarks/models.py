@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from benchmarks.released import Released
 from ovor.backbones.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
+from ovor.train import descend, small_batch
 
 VIT_B = Architecture(
     embed_dim=768, depth=12, num_heads=12, mlp_dim=3072, patch_size=16, in_chans=3, grid=(14, 14)
@@ -62,18 +64,14 @@ def released_learner(learner: PromptLearner) -> Released:
     return released
 
 
-def our_step(learner: PromptLearner, images: Tensor, labels: Tensor) -> Step:
-    """One step of training, on labels counted within the task."""
+def our_step(learner: PromptLearner, images: Tensor, labels: Tensor, at_once: int = 0) -> Step:
+    """One step of training as the loop does it, on labels counted within the task."""
     optimizer = torch.optim.Adam(learner.learnable(), lr=1e-3)
     learner.train()
-
-    def step() -> None:
-        loss = learner.loss(images, labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    return step
+    size = at_once or small_batch(learner.backbone.arch, images.shape[-1])
+    if not learner.separable:
+        size = len(images)
+    return partial(descend, learner, optimizer, Tensor.backward, images, labels, size)
 
 
 def released_step(released: Released, images: Tensor, labels: Tensor) -> Step:

@@ -1,5 +1,6 @@
 """Outlier synthesis: against brute force at the paper's size, and its growth to many features."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -121,8 +122,8 @@ def growth(count: int, rounds: int) -> Iterator[Row]:
         "few": lambda: run(few, few_labels, NPOS),
     }
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in a grid; and what shares the machine disturbs one the least
-    seconds = interleave(variants, rounds)
+    torch.set_num_threads(1)  # as in a grid
+    seconds = interleave(variants, rounds, time.process_time)
     torch.set_num_threads(threads)
     yield Row(
         f"NPOS, {count:,} features: cost",

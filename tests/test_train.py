@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from ovor import train as loop
+from ovor.backbones import Architecture
 from ovor.config import OvorError, Run
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute, prepare
@@ -147,7 +148,7 @@ def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) 
     assert sorted(set(labels.tolist())) == [0, 1]
     assert outliers.shape == (8 * 2, 64)
     assert not features.requires_grad
-    images, _ = next(iter(batches(session, 1, 0)))
+    images, _ = next(iter(batches(session, 1, 0, 8)))
     with torch.no_grad():
         torch.testing.assert_close(features[:8], learner.eval().features(images))
         assert not torch.allclose(features[:8], learner.train().features(images))
@@ -285,3 +286,39 @@ def test_a_task_tested_again_costs_one_pass_at_most(
     with torch.no_grad():
         loop.tested(session, learner, 2, 0)
     assert len(counted) == passes * 2  # 12 test images in batches of 8
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_step_in_parts_has_the_gradients_of_the_whole(
+    tiny_run: Run, tmp_path: Path, method: str
+) -> None:
+    """Up to rounding: sums of a few float32 numbers in another order."""
+    run = replace(tiny_run, method=method, vor=None)
+    session, learner = prepare(run, tmp_path / "c")
+    learner.begin_task(len(session.tasks[0].classes), (0, 0))
+    assert learner.separable
+    images, labels = next(batches(session, 0, 0, 8))
+    found = []
+    for size in (8, 3):
+        optimizer = torch.optim.SGD(learner.learnable() or [torch.zeros(1)], lr=0.0)
+        if not learner.epochs(run, 0):
+            pytest.skip("it has no steps")
+        loss = loop.descend(learner.train(), optimizer, torch.Tensor.backward, images, labels, size)
+        gradients = [p.grad.clone() for p in learner.learnable() if p.grad is not None]
+        found.append([loss, *gradients])
+    assert len(found[0]) > 1
+    for whole, in_parts in zip(*found, strict=True):
+        torch.testing.assert_close(in_parts, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_l2p_as_released_looks_at_the_whole_batch(tiny_run: Run, tmp_path: Path) -> None:
+    run = replace(tiny_run, method="l2p", options={"match": "batch"}, vor=None)
+    assert not prepare(run, tmp_path / "c")[1].separable
+
+
+def test_vit_b_goes_in_parts_on_a_cpu_and_the_embedded_network_whole() -> None:
+    from ovor.backbones import load_backbone
+
+    vit_b = Architecture(768, 12, 12, 3072, 16, 3, (14, 14))
+    assert loop.small_batch(vit_b, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
+    assert loop.small_batch(load_backbone("embedded").vit.arch, 28) >= 128

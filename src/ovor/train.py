@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from ovor.backbones import Backbone
+from ovor.backbones import Architecture, Backbone
 from ovor.checkpoint import load_tensors, save_tensors
 from ovor.config import OvorError, Run, Vor
 from ovor.data.base import Dataset, Images
@@ -34,6 +34,7 @@ from ovor.seeds import HEAD_ORDER, NOISE, generator
 from ovor.stem import Pair, Stem
 
 SCHEMA = 1  # of the checkpoint
+KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
 Listener = Callable[[dict[str, Any]], None]
 Rows = tuple[tuple[float, ...], ...]
 
@@ -153,9 +154,9 @@ def train_epoch(
     learner.train()
     start = session.tasks[task].start
     losses = []
-    for images, labels in batches(session, task, epoch):
-        loss = learner.loss(images, labels - start)
-        step(session, optimizer, loss)
+    for images, labels in batches(session, task, epoch, session.run.batch_size):
+        size = images_at_once(session) if learner.separable else len(images)
+        loss = descend(learner, optimizer, session.fabric.backward, images, labels - start, size)
         losses.append(tell(session, "train", task, epoch, len(images), loss))
     return fmean(losses)
 
@@ -171,7 +172,9 @@ def features_and_outliers(
     features, labels = once(
         session,
         f"features-{task}-{epoch}",
-        lambda: features_of(session, learner.features, batches(session, task, epoch), event),
+        lambda: features_of(
+            session, learner.features, batches(session, task, epoch, images_at_once(session)), event
+        ),
     )
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
@@ -307,7 +310,47 @@ def step(session: Session, optimizer: torch.optim.Optimizer, loss: Tensor) -> No
     optimizer.step()
 
 
-def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+def descend(
+    learner: Learner,
+    optimizer: torch.optim.Optimizer,
+    backward: Callable[[Tensor], object],
+    images: Tensor,
+    labels: Tensor,
+    size: int,
+) -> Tensor:
+    """One step on a batch, in equal parts of at most `size`: gradients add up to the whole's."""
+    optimizer.zero_grad(set_to_none=True)
+    total = torch.zeros((), device=images.device)
+    parts = math.ceil(len(images) / size)
+    for some, of_some in zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True):
+        loss = learner.loss(some, of_some) * (len(some) / len(images))
+        backward(loss)
+        total += loss.detach()
+    optimizer.step()
+    return total
+
+
+def images_at_once(session: Session) -> int:
+    """How many images of a batch go through the network together.
+
+    All on a GPU. On a CPU so few that every activation is small enough for the C library to keep
+    its memory for the next one; a larger one would be paid for anew each time, page by page.
+    """
+    if session.fabric.device.type != "cpu":
+        return session.run.batch_size
+    arch, size = session.backbone.vit.arch, session.run.transform.size
+    return min(session.run.batch_size, small_batch(arch, size))
+
+
+def small_batch(arch: Architecture, size: int) -> int:
+    tokens = (size // arch.patch_size) ** 2 + 1 + arch.registers
+    widest = 4 * tokens * max(arch.mlp_dim, 3 * arch.embed_dim)  # bytes of an image
+    return max(1, KEPT_BLOCK // widest)
+
+
+def batches(
+    session: Session, task: int, epoch: int, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
     run, part = session.run, session.tasks[task].train
     for batch in train_batches(
         session.dataset.train,
@@ -317,7 +360,7 @@ def batches(session: Session, task: int, epoch: int) -> Iterator[tuple[Tensor, T
         seed=run.seed,
         task=task,
         epoch=epoch,
-        batch_size=run.batch_size,
+        batch_size=batch_size,
         workers=run.workers,
     ):
         yield to_device(session, batch)
@@ -342,7 +385,7 @@ def as_tested(session: Session, images: Images, part: Part) -> Iterator[tuple[Te
         part.indices,
         part.labels,
         run.transform,
-        batch_size=run.batch_size,
+        batch_size=images_at_once(session),
         workers=run.workers,
     ):
         yield to_device(session, batch)

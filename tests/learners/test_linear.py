@@ -61,7 +61,7 @@ def test_the_loop_trains_it_as_regression_on_fixed_features(
             assert not torch.allclose(weight, by_hand.weight)
             continue
         plain.param_groups[0]["lr"] = optimizer.param_groups[0]["lr"]
-        for views, labels in batches(session, 0, epoch):
+        for views, labels in batches(session, 0, epoch, session.run.batch_size):
             with torch.no_grad():
                 features = session.backbone.vit(views)
             plain.zero_grad()

@@ -20,7 +20,6 @@ from ovor.data.tasks import split, task_sizes
 from ovor.experiments.folder import Folder, read_run
 from ovor.learners import at_once, build_learner, takes_vor
 from ovor.learners.base import Learner
-from ovor.memory import keep_freed_memory
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
 from ovor.stem import Stem
 from ovor.train import Listener, Position, Session, train
@@ -131,8 +130,6 @@ def make_fabric(run: Run) -> Fabric:
         # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
         raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
     torch.backends.cudnn.deterministic = True
-    if fabric.device.type == "cpu":
-        keep_freed_memory()
     return fabric
 
 

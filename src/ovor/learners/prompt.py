@@ -17,6 +17,7 @@ class PromptLearner(Learner):
     def __init__(self, prompt: Prompt, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(None, backbone, autocast)
         self.prompt = prompt
+        self.separable = prompt.separable
         self.head = GrowingHead(backbone.arch.embed_dim)
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:

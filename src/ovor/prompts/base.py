@@ -27,6 +27,7 @@ class Prompt(nn.Module):
 
     Options: ClassVar[type]  # frozen, every field with a default
     needs_query: ClassVar[bool]  # is the unprompted CLS feature wanted?
+    separable: bool = True  # is the loss of a batch the mean of its images' losses?
 
     def __init__(self, options: Any, arch: Architecture) -> None:
         super().__init__()

@@ -39,6 +39,7 @@ class L2P(Prompt):
         if options.top_k > options.pool:
             raise OvorError(f"top_k={options.top_k} is more than pool={options.pool}; lower it.")
         self.options, self.dim = options, arch.embed_dim
+        self.separable = options.match == "sample"
         self.keys = nn.ParameterList()  # one tensor: layers, pool, D
         self.prompts = nn.ParameterList()  # one tensor: layers, pool, 2, P, D
 
