@@ -31,7 +31,12 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", choices=[*PARTS, *BY_NAME], default=PARTS, help="some of the parts"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the figures there too; parts not measured now stay",
+    )
     arguments = parser.parse_args()
     console, start = Console(), time.monotonic()
     parts: dict[str, list[Row]] = {}
@@ -43,17 +48,21 @@ def main() -> int:
     console.print(for_terminal(rows))
     console.print(f"{seconds:.0f} s, {torch.get_num_threads()} threads, {processor()}")
     if arguments.json:
-        content = {
-            "quick": arguments.quick,
-            "seconds": round(seconds),
-            "machine": machine(),
-            "parts": {name: list(map(as_json, found)) for name, found in parts.items()},
-        }
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+        write(arguments.json, parts, arguments.quick)
     missed = [row for row in rows if row.met is False]
     for row in missed:
         console.print(f"[red]missed:[/red] {row.what.strip()}: {figure(row)}, {target(row)} wanted")
     return 1 if missed else 0
+
+
+def write(path: Path, parts: dict[str, list[Row]], quick: bool) -> None:
+    """The parts that were measured; others that the file has stay."""
+    content = json.loads(path.read_text()) if path.exists() else {"parts": {}}
+    found = {name: list(map(as_json, rows)) for name, rows in parts.items()}
+    merged = content["parts"] | found
+    ordered = {name: merged[name] for name in [*PARTS, *BY_NAME] if name in merged}
+    content = {"quick": quick, "machine": machine(), "parts": ordered}
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def part(name: str) -> Part:

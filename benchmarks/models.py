@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +19,8 @@ VIT_B = Architecture(
     embed_dim=768, depth=12, num_heads=12, mlp_dim=3072, patch_size=16, in_chans=3, grid=(14, 14)
 )
 CLASSES = 20  # of a task: ImageNet-R in ten
-METHODS = {  # with their options; the released L2P matches over the batch
-    "oneprompt": {},
-    "l2p": {"match": "batch"},
-    "dualprompt": {},
-    "coda-p": {},
-}
+METHODS = ("oneprompt", "l2p", "dualprompt", "coda-p")
+AS_RELEASED = {"l2p": {"match": "batch"}}  # for the same loss; all else is the same by default
 Step = Callable[[], object]
 
 
@@ -43,9 +40,11 @@ def random_batch(size: int, classes: int, arch: Architecture = VIT_B) -> tuple[T
     return images, torch.randint(classes, (size,), generator=draw)
 
 
-def our_learner(method: str, vit: VisionTransformer, tasks: int) -> PromptLearner:
+def our_learner(
+    method: str, vit: VisionTransformer, tasks: int, options: dict[str, Any] | None = None
+) -> PromptLearner:
     """In the middle of its last task."""
-    learner = build_learner(method, METHODS[method], vit, nullcontext)
+    learner = build_learner(method, options or {}, vit, nullcontext)
     assert isinstance(learner, PromptLearner)
     for task in range(tasks):
         learner.begin_task(CLASSES, (0, task))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.__main__ import BY_NAME, PARTS
 from ovor.config import RUN, Run
 from ovor.experiments.tables import sections
 from ovor.presets import settings
@@ -99,6 +100,13 @@ def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: 
     assert TABLES["block"](name, found) in (ROOT / "docs" / document).read_text()
 
 
+def test_the_performance_in_the_documents_is_the_measured_one() -> None:
+    found = json.loads((ROOT / "docs/results/performance.json").read_text())
+    assert not found["quick"]
+    assert set(found["parts"]) == {*PARTS, *BY_NAME}
+    assert TABLES["performance"]() in (ROOT / "docs/performance.md").read_text()
+
+
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_measured_backbone_is_the_embedded_one(name: str) -> None:
     from ovor.backbones import load_backbone
@@ -124,7 +132,14 @@ def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "CONTRIBUTING.md", "docs/boundaries.md", "docs/results.md", "docs/embedded.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/boundaries.md",
+        "docs/results.md",
+        "docs/embedded.md",
+        "docs/performance.md",
+    ],
 )
 def test_links_lead_somewhere(name: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):

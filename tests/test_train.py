@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 from ovor import train as loop
 from ovor.backbones import Architecture
 from ovor.config import OvorError, Run
+from ovor.data.folders import Files
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute, prepare
 from ovor.learners import METHODS, takes_vor
@@ -322,3 +324,23 @@ def test_vit_b_goes_in_parts_on_a_cpu_and_the_embedded_network_whole() -> None:
     vit_b = Architecture(768, 12, 12, 3072, 16, 3, (14, 14))
     assert loop.small_batch(vit_b, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
     assert loop.small_batch(load_backbone("embedded").vit.arch, 28) >= 128
+
+
+@pytest.mark.parametrize(("limit", "read"), [(0, 24), (2**20, 12)])
+def test_a_few_test_images_are_read_once(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, read: int
+) -> None:
+    session, _ = prepare(tiny_run, tmp_path / "c")
+    monkeypatch.setattr(loop, "KEPT_VIEWS", limit)
+    paths = []
+    plain = Files.image
+
+    def noted(files: Files, index: int) -> Image.Image:
+        paths.append(files.paths[index])
+        return plain(files, index)
+
+    monkeypatch.setattr(Files, "image", noted)
+    first, again = (list(loop.test_images(session, 0)) for _ in range(2))
+    assert len(paths) == read
+    for one, other in zip(first, again, strict=True):
+        assert all(map(torch.equal, one, other))

@@ -8,7 +8,7 @@ import itertools
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from ovor.seeds import HEAD_ORDER, NOISE, generator
 from ovor.stem import Pair, Stem
 
 SCHEMA = 1  # of the checkpoint
+KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
 KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
 Listener = Callable[[dict[str, Any]], None]
 Rows = tuple[tuple[float, ...], ...]
@@ -66,6 +67,7 @@ class Session:
     # Of test images, by task, computed when first needed:
     queries: dict[int, list[Tensor | None]] = field(default_factory=lambda: defaultdict(list))
     settled: dict[int, Pair] = field(default_factory=dict)
+    views: dict[int, Iterable[Batch]] = field(default_factory=dict)
 
 
 def train(session: Session, learner: Learner) -> Position:
@@ -367,28 +369,34 @@ def batches(
 
 
 def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
-    return as_tested(session, session.dataset.test, session.tasks[task].test)
+    """Loaded once, if the test images of all tasks are few enough to be kept."""
+    views = session.views.get(task)
+    if views is None:
+        views = as_tested(session, session.dataset.test, session.tasks[task].test)
+        count = sum(len(task.test) for task in session.tasks)
+        if 3 * session.run.transform.size**2 * count <= KEPT_VIEWS:
+            views = session.views[task] = list(views)
+    return (to_device(session, batch) for batch in views)
 
 
 def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The training images of a task as they are tested, with labels counted within it."""
     start = session.tasks[task].start
-    for images, labels in as_tested(session, session.dataset.train, session.tasks[task].train):
+    for batch in as_tested(session, session.dataset.train, session.tasks[task].train):
+        images, labels = to_device(session, batch)
         session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
         yield images, labels - start
 
 
-def as_tested(session: Session, images: Images, part: Part) -> Iterator[tuple[Tensor, Tensor]]:
-    run = session.run
-    for batch in test_batches(
+def as_tested(session: Session, images: Images, part: Part) -> Iterable[Batch]:
+    return test_batches(
         images,
         part.indices,
         part.labels,
-        run.transform,
+        session.run.transform,
         batch_size=images_at_once(session),
-        workers=run.workers,
-    ):
-        yield to_device(session, batch)
+        workers=session.run.workers,
+    )
 
 
 def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:

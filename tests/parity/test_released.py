@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from benchmarks.models import METHODS, our_learner, random_batch, random_vit, released_learner
+from benchmarks.models import (
+    AS_RELEASED,
+    METHODS,
+    our_learner,
+    random_batch,
+    random_vit,
+    released_learner,
+)
 from conftest import TINY
 
 # Random float32 networks of five layers: sums in another order differ in the sixth digit.
@@ -12,7 +19,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 @pytest.mark.parametrize("method", METHODS)
 def test_same_loss_and_prompt_gradients(method: str) -> None:
-    ours = our_learner(method, random_vit(TINY), tasks=2).train()
+    ours = our_learner(method, random_vit(TINY), 2, AS_RELEASED.get(method)).train()
     released = released_learner(ours).train()
     images, labels = random_batch(6, 20, TINY)
     learned = [p for p in ours.prompt.parameters() if p.requires_grad]
