@@ -27,7 +27,7 @@ def main() -> int:
         description="Measures speed and memory side by side with what they are compared to. "
         "Exits with 1 if a target is missed.",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, about 2 minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, about 3 minutes")
     parser.add_argument(
         "--only", nargs="+", choices=[*PARTS, *BY_NAME], default=PARTS, help="some of the parts"
     )
@@ -56,8 +56,10 @@ def main() -> int:
 
 
 def write(path: Path, parts: dict[str, list[Row]], quick: bool) -> None:
-    """The parts that were measured; others that the file has stay."""
-    content = json.loads(path.read_text()) if path.exists() else {"parts": {}}
+    """The parts that were measured; others of the same mode that the file has stay."""
+    content = json.loads(path.read_text()) if path.exists() else {}
+    if content.get("quick") != quick:
+        content = {"parts": {}}
     found = {name: list(map(as_json, rows)) for name, rows in parts.items()}
     merged = content["parts"] | found
     ordered = {name: merged[name] for name in [*PARTS, *BY_NAME] if name in merged}

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.released import Released
+from ovor.analysis.cost import VIT_B
 from ovor.backbones.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
 from ovor.train import descend, small_batch
 
-VIT_B = Architecture(
-    embed_dim=768, depth=12, num_heads=12, mlp_dim=3072, patch_size=16, in_chans=3, grid=(14, 14)
-)
 CLASSES = 20  # of a task: ImageNet-R in ten
 METHODS = ("oneprompt", "l2p", "dualprompt", "coda-p")
 AS_RELEASED = {"l2p": {"match": "batch"}}  # for the same loss; all else is the same by default

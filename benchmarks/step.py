@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
 from benchmarks.harness import Row, interleave, ratios
 from benchmarks.models import (
@@ -17,20 +16,11 @@ from benchmarks.models import (
     released_step,
     step_flops,
 )
-from ovor.backbones.vit import Prefixes, VisionTransformer
+from ovor.analysis.cost import PublishedViT
 
 TASKS = 10
 SIDE = 4096  # of the matrices whose product is the machine's peak
 PRODUCTS = 4
-
-
-class WholeLastBlock(VisionTransformer):
-    """Ours without its shortcut."""
-
-    def encode(self, tokens: Tensor, prefixes: Prefixes | None = None) -> Tensor:
-        for layer, block in enumerate(self.blocks):
-            tokens = block(tokens, (prefixes or {}).get(layer))
-        return self.norm(tokens)[:, 0]  # type: ignore[no-any-return]
 
 
 def measure(quick: bool) -> Iterator[Row]:
@@ -87,7 +77,7 @@ def halfway(size: int) -> dict[str, Step]:
     vit = random_vit()
     frozen = released_learner(our_learner("oneprompt", vit, TASKS))
     frozen.vit.requires_grad_(False)
-    whole = WholeLastBlock(vit.arch).requires_grad_(False)
+    whole = PublishedViT(vit.arch).requires_grad_(False)
     whole.load_state_dict(vit.state_dict())
     fused, for_cls = (our_learner("oneprompt", network, TASKS) for network in (whole, vit))
     return {

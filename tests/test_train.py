@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from ovor import train as loop
-from ovor.backbones import Architecture
+from ovor.analysis.cost import VIT_B
 from ovor.config import OvorError, Run
 from ovor.data.folders import Files
 from ovor.experiments.folder import Folder
@@ -313,16 +313,26 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole(
         torch.testing.assert_close(in_parts, whole, rtol=1e-4, atol=1e-5)
 
 
-def test_l2p_as_released_looks_at_the_whole_batch(tiny_run: Run, tmp_path: Path) -> None:
-    run = replace(tiny_run, method="l2p", options={"match": "batch"}, vor=None)
-    assert not prepare(run, tmp_path / "c")[1].separable
+@pytest.mark.parametrize(("match", "largest"), [("sample", 1), ("batch", 8)])
+def test_parts_are_small_unless_the_loss_looks_at_the_whole_batch(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str, largest: int
+) -> None:
+    """L2P's matching as released does."""
+    monkeypatch.setattr(loop, "KEPT_BLOCK", 1)
+    run = replace(tiny_run, method="l2p", options={"match": match}, vor=None)
+    session, learner = prepare(run, tmp_path / "c")
+    learner.begin_task(3, (0, 0))
+    sizes = []
+    learner.prompt.register_forward_pre_hook(lambda _, queries: sizes.append(len(queries[0])))
+    loop.train_epoch(session, learner, learner.optimizer(run), 0, 0)
+    assert max(sizes) == largest
+    assert sum(sizes) == 30  # every training image of the task, once
 
 
 def test_vit_b_goes_in_parts_on_a_cpu_and_the_embedded_network_whole() -> None:
     from ovor.backbones import load_backbone
 
-    vit_b = Architecture(768, 12, 12, 3072, 16, 3, (14, 14))
-    assert loop.small_batch(vit_b, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
+    assert loop.small_batch(VIT_B, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
     assert loop.small_batch(load_backbone("embedded").vit.arch, 28) >= 128
 
 

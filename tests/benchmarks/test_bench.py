@@ -1,7 +1,9 @@
 """The harness counts right, and `make bench` fails when a target is missed."""
 
+import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -61,3 +63,12 @@ def test_a_missed_target_fails(
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "step"])
     assert bench.main() == code
     assert ("missed: step" in capsys.readouterr().out) == bool(code)
+
+
+def test_figures_of_parts_are_joined_but_never_of_two_modes(tmp_path: Path) -> None:
+    path, row = tmp_path / "figures.json", Row("a", "b", (1.0,))
+    bench.write(path, {"memory": [row]}, quick=False)
+    bench.write(path, {"step": [row]}, quick=False)
+    assert list(json.loads(path.read_text())["parts"]) == ["step", "memory"]
+    bench.write(path, {"input": [row]}, quick=True)
+    assert list(json.loads(path.read_text())["parts"]) == ["input"]
