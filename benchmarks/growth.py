@@ -17,7 +17,8 @@ from benchmarks.harness import Row, interleave, ratios
 from benchmarks.memory import resident
 from ovor.experiments.single import prepare
 from ovor.presets import settings
-from ovor.train import Position, head_epoch, save, state_of, step
+from ovor.resume import Position, save, state_of
+from ovor.train import head_epoch, step
 
 TASKS, CLASSES = 100, 100
 IMAGES = 32  # of a training step

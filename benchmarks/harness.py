@@ -54,22 +54,23 @@ def interleave(
     variants: Mapping[str, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
+    warm: Mapping[str, Callable[[], object]] | None = None,
 ) -> Seconds:
-    """Seconds of each variant in each round, after one round that does not count.
+    """Seconds of each variant in each round, after one that does not count: of `warm`, or of all.
 
     Every other round goes backwards, so that none has always the same one before it. With the clock
     `time.process_time` other work does not count as ours: for what runs on one core.
     """
     seconds: Seconds = {name: [] for name in variants}
     gc.freeze()  # else each collection goes through all of torch, for longer than some variants
-    for number in range(rounds + 1):
-        names = list(variants)[:: 1 if number % 2 else -1]
-        for name in names:
+    for run in (variants if warm is None else warm).values():
+        run()
+    for number in range(rounds):
+        for name in list(variants)[:: -1 if number % 2 else 1]:
             gc.collect()
             start = clock()
             variants[name]()
-            if number:
-                seconds[name].append(clock() - start)
+            seconds[name].append(clock() - start)
     gc.unfreeze()
     return seconds
 

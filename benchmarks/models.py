@@ -14,7 +14,8 @@ from ovor.analysis.cost import VIT_B
 from ovor.backbones.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
-from ovor.train import descend, small_batch
+from ovor.session import small_batch
+from ovor.train import descend
 
 CLASSES = 20  # of a task: ImageNet-R in ten
 METHODS = ("oneprompt", "l2p", "dualprompt", "coda-p")

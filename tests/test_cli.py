@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ovor.cli import parse_run
+from ovor.cli.run import parse_run
 from ovor.config import RUN, Run
 from ovor.learners import METHODS
 from ovor.presets import ALIASES

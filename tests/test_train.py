@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
+from ovor import session as feed
 from ovor import train as loop
 from ovor.analysis.cost import VIT_B
 from ovor.config import OvorError, Run
@@ -18,7 +19,8 @@ from ovor.data.folders import Files
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute, prepare
 from ovor.learners import METHODS, takes_vor
-from ovor.train import batches, features_and_outliers, head_epoch, learn_task, lr_factors, train
+from ovor.session import batches
+from ovor.train import features_and_outliers, head_epoch, learn_task, lr_factors, train
 
 
 # Values of methods.md, E: the first step is taken twice, and the end is not the nominal one.
@@ -271,8 +273,8 @@ def test_what_is_known_of_test_images_is_what_would_be_computed_again(
     with torch.no_grad():
         for number in range(len(session.tasks)):
             known, _ = loop.tested(session, learner, last, number)
-            again, _ = loop.features_of(
-                session, learner.features, loop.test_images(session, number), event
+            again, _ = feed.features_of(
+                session, learner.features, feed.test_images(session, number), event
             )
             assert torch.equal(known, again)
 
@@ -332,8 +334,8 @@ def test_parts_are_small_unless_the_loss_looks_at_the_whole_batch(
 def test_vit_b_goes_in_parts_on_a_cpu_and_the_embedded_network_whole() -> None:
     from ovor.backbones import load_backbone
 
-    assert loop.small_batch(VIT_B, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
-    assert loop.small_batch(load_backbone("embedded").vit.arch, 28) >= 128
+    assert feed.small_batch(VIT_B, 224) == 13  # 13 x 197 x 3072 floats are 30 MB
+    assert feed.small_batch(load_backbone("embedded").vit.arch, 28) >= 128
 
 
 @pytest.mark.parametrize(("limit", "read"), [(0, 24), (2**20, 12)])
@@ -350,7 +352,7 @@ def test_a_few_test_images_are_read_once(
         return plain(files, index)
 
     monkeypatch.setattr(Files, "image", noted)
-    first, again = (list(loop.test_images(session, 0)) for _ in range(2))
+    first, again = (list(feed.test_images(session, 0)) for _ in range(2))
     assert len(paths) == read
     for one, other in zip(first, again, strict=True):
         assert all(map(torch.equal, one, other))

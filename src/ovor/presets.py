@@ -143,3 +143,18 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
         vor=vor_preset(vor, regularization) if name != plain else None,
         **own,
     )
+
+
+def teaching(backbone: str, method: str) -> Run:
+    """For a growing classifier: the drawings' settings on the embedded backbone, which was made for
+    them; on others the paper's, with the 20 epochs of most of its data sets."""
+    if backbone == "embedded":
+        return replace(settings("quickdraw", method), data="folder")
+    base = settings("folder", method)
+    return replace(
+        base,
+        backbone=backbone,
+        epochs=min(base.epochs, SHORT.epochs),
+        vor=SHORT_VOR if base.vor else None,
+        workers=0,
+    )

@@ -4,106 +4,49 @@ Every draw is a function of (seed, task, epoch), and the state is saved after ev
 that was stopped anywhere continues to the result of an unbroken one, bit for bit.
 """
 
-import itertools
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 import torch.nn.functional as F
-from lightning_fabric import Fabric
 from torch import Tensor
 
-from ovor.backbones import Architecture, Backbone
-from ovor.checkpoint import load_tensors, save_tensors
-from ovor.config import OvorError, Run, Vor
-from ovor.data.base import Dataset, Images
-from ovor.data.loader import Batch, test_batches, train_batches
-from ovor.data.tasks import Part, Task
-from ovor.data.transforms import normalised
+from ovor.config import Vor
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
+from ovor.resume import Position, load_optimizer, restore, save, select, state_of
 from ovor.seeds import HEAD_ORDER, NOISE, generator
-from ovor.stem import Pair, Stem
-
-SCHEMA = 1  # of the checkpoint
-KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
-KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
-Listener = Callable[[dict[str, Any]], None]
-Rows = tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far a run has come: the next task and epoch, and what was measured so far."""
-
-    task: int = 0
-    epoch: int = 0
-    accuracy: Rows = ()
-    accuracy_task_id_given: Rows = ()
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Session:
-    """What does not change while a run goes on."""
-
-    run: Run
-    dataset: Dataset
-    order: list[int]
-    tasks: tuple[Task, ...]
-    backbone: Backbone
-    fabric: Fabric
-    checkpoint: Path
-    listen: Listener = field(repr=False)
-    stem: Stem | None = None
-    # Of test images, by task, computed when first needed:
-    queries: dict[int, list[Tensor | None]] = field(default_factory=lambda: defaultdict(list))
-    settled: dict[int, Pair] = field(default_factory=dict)
-    views: dict[int, Iterable[Batch]] = field(default_factory=dict)
+from ovor.session import (
+    Session,
+    batches,
+    features_of,
+    images_at_once,
+    looking_again,
+    still_images,
+    test_images,
+)
+from ovor.stem import Pair
 
 
 def train(session: Session, learner: Learner) -> Position:
     """Learn all tasks in turn, from where the checkpoint left off."""
     learner.to(session.fabric.device)
     position, optimizer_state = restore(session, learner)
-    session.listen(
-        {
-            "event": "begin",
-            "task": position.task,
-            "epoch": position.epoch,
-            "train_images": [len(task.train) for task in session.tasks],
-            "test_images": [len(task.test) for task in session.tasks],
-            "epochs": [learner.epochs(session.run, t) for t in range(len(session.tasks))],
-        }
-    )
+    tell_beginning(session, learner, position)
     for number in range(position.task, len(session.tasks)):
-        if position.epoch == 0:
-            learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
-        optimizer = learner.optimizer(session.run)
-        if optimizer_state:
-            load_optimizer(optimizer, optimizer_state)
-            optimizer_state = {}
-        start = time.monotonic()
-        for epoch, loss in learn_task(session, learner, optimizer, number, position.epoch):
-            seconds = position.seconds + time.monotonic() - start
-            event = {"event": "epoch", "task": number, "epoch": epoch, "loss": loss}
-            session.listen({**event, "seconds": round(seconds, 3)})
-            save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
-        learner.end_task(partial(still_images, session, number), (session.run.seed, number))
+        seconds = learn_one(session, learner, position, optimizer_state)
+        start, optimizer_state = time.monotonic(), {}
         accuracy, task_id_given = evaluate(session, learner, number)
         position = Position(
             task=number + 1,
             accuracy=(*position.accuracy, accuracy),
             accuracy_task_id_given=(*position.accuracy_task_id_given, task_id_given),
-            seconds=position.seconds + time.monotonic() - start,
+            seconds=seconds + time.monotonic() - start,
         )
         session.listen(
             {
@@ -116,6 +59,25 @@ def train(session: Session, learner: Learner) -> Position:
         )
         save(session, learner, position, None)
     return position
+
+
+def learn_one(
+    session: Session, learner: Learner, position: Position, optimizer_state: dict[str, Tensor]
+) -> float:
+    """The next task, from the next epoch on, saved after each; returns the seconds so far."""
+    start, number = time.monotonic(), position.task
+    if position.epoch == 0:
+        learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
+    optimizer = learner.optimizer(session.run)
+    if optimizer_state:
+        load_optimizer(optimizer, optimizer_state)
+    for epoch, loss in learn_task(session, learner, optimizer, number, position.epoch):
+        seconds = position.seconds + time.monotonic() - start
+        event = {"event": "epoch", "task": number, "epoch": epoch, "loss": loss}
+        session.listen({**event, "seconds": round(seconds, 3)})
+        save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
+    learner.end_task(partial(still_images, session, number), (session.run.seed, number))
+    return position.seconds + time.monotonic() - start
 
 
 def learn_task(
@@ -254,35 +216,6 @@ def once(session: Session, name: str, compute: Callable[[], Pair]) -> Pair:
     return session.stem.pair(name, session.fabric.device, compute)
 
 
-def features_of(
-    session: Session,
-    look: Callable[[Tensor], Tensor],
-    images: Iterator[tuple[Tensor, Tensor]],
-    event: dict[str, Any],
-) -> Pair:
-    pairs = []
-    for batch, labels in images:
-        pairs.append((look(batch), labels))
-        session.listen({**event, "images": len(batch)})
-    return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
-
-
-def looking_again(learner: Learner, queries: list[Tensor | None]) -> Callable[[Tensor], Tensor]:
-    """`learner.features` for batches that come in the same order every time.
-
-    `queries` belong to them one by one; what is missing there is added.
-    """
-    count = itertools.count()
-
-    def look(batch: Tensor) -> Tensor:
-        number = next(count)
-        if number == len(queries):
-            queries.append(learner.query(batch))
-        return learner.features_given(queries[number], batch)
-
-    return look
-
-
 def recall(session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int) -> bool:
     """Take the epochs before the head phase from the stem, if they are there."""
     state = session.stem.trained(task) if session.stem else None
@@ -332,138 +265,20 @@ def descend(
     return total
 
 
-def images_at_once(session: Session) -> int:
-    """How many images of a batch go through the network together.
-
-    All on a GPU. On a CPU so few that every activation is small enough for the C library to keep
-    its memory for the next one; a larger one would be paid for anew each time, page by page.
-    """
-    if session.fabric.device.type != "cpu":
-        return session.run.batch_size
-    arch, size = session.backbone.vit.arch, session.run.transform.size
-    return min(session.run.batch_size, small_batch(arch, size))
-
-
-def small_batch(arch: Architecture, size: int) -> int:
-    tokens = (size // arch.patch_size) ** 2 + 1 + arch.registers
-    widest = 4 * tokens * max(arch.mlp_dim, 3 * arch.embed_dim)  # bytes of an image
-    return max(1, KEPT_BLOCK // widest)
-
-
-def batches(
-    session: Session, task: int, epoch: int, batch_size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    run, part = session.run, session.tasks[task].train
-    for batch in train_batches(
-        session.dataset.train,
-        part.indices,
-        part.labels,
-        run.transform,
-        seed=run.seed,
-        task=task,
-        epoch=epoch,
-        batch_size=batch_size,
-        workers=run.workers,
-    ):
-        yield to_device(session, batch)
-
-
-def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Loaded once, if the test images of all tasks are few enough to be kept."""
-    views = session.views.get(task)
-    if views is None:
-        views = as_tested(session, session.dataset.test, session.tasks[task].test)
-        count = sum(len(task.test) for task in session.tasks)
-        if 3 * session.run.transform.size**2 * count <= KEPT_VIEWS:
-            views = session.views[task] = list(views)
-    return (to_device(session, batch) for batch in views)
-
-
-def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """The training images of a task as they are tested, with labels counted within it."""
-    start = session.tasks[task].start
-    for batch in as_tested(session, session.dataset.train, session.tasks[task].train):
-        images, labels = to_device(session, batch)
-        session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
-        yield images, labels - start
-
-
-def as_tested(session: Session, images: Images, part: Part) -> Iterable[Batch]:
-    return test_batches(
-        images,
-        part.indices,
-        part.labels,
-        session.run.transform,
-        batch_size=images_at_once(session),
-        workers=session.run.workers,
-    )
-
-
-def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:
-    pixels, labels = session.fabric.to_device(batch)
-    return normalised(pixels, session.run.transform), labels
-
-
 def tell(session: Session, event: str, task: int, epoch: int, images: int, loss: Tensor) -> float:
     value = loss.item()
     session.listen({"event": event, "task": task, "epoch": epoch, "images": images, "loss": value})
     return value
 
 
-# --- saving and coming back ------------------------------------------------------------------
-
-
-def save(
-    session: Session,
-    learner: Learner,
-    position: Position,
-    optimizer: torch.optim.Optimizer | None,
-) -> None:
-    meta = {"schema": SCHEMA, "backbone": session.backbone.sha256, "position": vars(position)}
-    save_tensors(session.checkpoint, state_of(learner, optimizer), meta)
-
-
-def state_of(learner: Learner, optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
-    tensors = {f"learner.{k}": v for k, v in learner.learned_state().items()}
-    if optimizer is not None:
-        for i, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
-    return tensors
-
-
-def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:
-    """Bring learner and position back from the checkpoint; without one, from the start."""
-    if not session.checkpoint.exists():
-        return Position(), {}
-    tensors, meta = load_tensors(session.checkpoint)
-    if meta.get("schema") != SCHEMA:
-        raise OvorError(
-            f"{session.checkpoint} is of another version of ovor: finish it with that version, or "
-            "delete it to start from the beginning."
-        )
-    if meta["backbone"] != session.backbone.sha256:
-        raise OvorError(
-            f"{session.checkpoint} was made with other weights than those of "
-            f"{session.run.backbone} now: bring those back, or delete it to start again."
-        )
-    saved = meta["position"]
-    for key in ("accuracy", "accuracy_task_id_given"):
-        saved[key] = tuple(tuple(row) for row in saved[key])
-    position = Position(**saved)
-    begun = position.task + (position.epoch > 0)
-    for number, task in enumerate(session.tasks[:begun]):
-        learner.begin_task(len(task.classes), (session.run.seed, number))
-    learner.load_learned_state(select(tensors, "learner."))
-    return position, select(tensors, "optimizer.")
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        index, key = name.split(".")
-        state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+def tell_beginning(session: Session, learner: Learner, position: Position) -> None:
+    session.listen(
+        {
+            "event": "begin",
+            "task": position.task,
+            "epoch": position.epoch,
+            "train_images": [len(task.train) for task in session.tasks],
+            "test_images": [len(task.test) for task in session.tasks],
+            "epochs": [learner.epochs(session.run, t) for t in range(len(session.tasks))],
+        }
+    )

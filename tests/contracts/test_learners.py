@@ -13,7 +13,8 @@ from ovor.config import Run
 from ovor.experiments.single import prepare
 from ovor.learners import METHODS, takes_vor
 from ovor.learners.base import Learner
-from ovor.train import Session, evaluate, learn_task, still_images
+from ovor.session import Session, still_images
+from ovor.train import evaluate, learn_task
 
 NAMES = [name + vor for name in METHODS for vor in ("", "+vor") if not vor or takes_vor(name)]
 SMALL = {"ranpac": {"projection": 50}}  # the default is for real features

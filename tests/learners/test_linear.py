@@ -14,7 +14,8 @@ from ovor.experiments.single import prepare
 from ovor.learners.linear import LinearOptions, LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
-from ovor.train import batches, learn_task
+from ovor.session import batches
+from ovor.train import learn_task
 
 
 def images() -> torch.Tensor:

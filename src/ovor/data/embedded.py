@@ -3,13 +3,16 @@
 They stand in for the paper's data sets where nothing can be downloaded; see assets/NOTICE.md.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 
 TRAINING = 80  # drawings per class; the other 20 are for testing
@@ -49,3 +52,23 @@ def _load(name: str, part: str) -> Dataset:
 def _flat(pixels: NDArray[np.uint8]) -> Drawings:
     classes, each = pixels.shape[:2]
     return Drawings(pixels.reshape(-1, *pixels.shape[2:]), np.repeat(np.arange(classes), each))
+
+
+def write_drawings(
+    drawings: Dataset, folder: Path, classes: Sequence[str], each: int, part: str
+) -> dict[str, int]:
+    """The first `each` drawings of the classes as PNG files, a folder a class; how many of each."""
+    names = drawings.class_names
+    strange = [name for name in classes if name not in names]
+    if strange or not classes:
+        said = f"There is no drawing of {strange[0]!r}" if strange else "No class is named"
+        raise OvorError(f"{said}: choose from {', '.join(names)}.")
+    images = drawings.train if part == "train" else drawings.test
+    written = {}
+    for name in classes:
+        own = np.flatnonzero(images.labels == names.index(name))[:each]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number, index in enumerate(own, 1):
+            images.image(int(index)).save(folder / name / f"{part}-{number:02}.png")
+        written[name] = len(own)
+    return written

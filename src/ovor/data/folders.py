@@ -5,6 +5,8 @@ For anyone's own images, and for the paper's data sets once unpacked; classes ar
 
 import hashlib
 import os
+import unicodedata
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +38,11 @@ class Files:
 def read_image(path: Path) -> Image.Image:
     """The picture as a viewer shows it: upright, on white where it is transparent, in RGB."""
     try:
-        with Image.open(path) as image:
-            ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
-            return to_rgb(image)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
+                return to_rgb(image)
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise OvorError(
             f"The image {path} cannot be read ({error}): replace it by a whole copy, or remove it."
@@ -69,37 +73,60 @@ def folder(path: str) -> Dataset:
     classes = _classes(root)
     if classes.keys() <= SPLITS:  # else they would silently be learned as classes
         raise OvorError(
-            f"{root} has {_listed(list(classes))} but not both 'train' and 'test': "
+            f"{root} has {listed(list(classes))} but not both 'train' and 'test': "
             "add the missing one, or give the folder that holds the class folders."
         )
     return _own_split(name, classes, root)
 
 
 def _classes(root: Path) -> dict[str, list[Path]]:
-    """The image files of every class folder, however deep they lie in it."""
+    return find_classes(root)[0]
+
+
+def find_classes(root: Path) -> tuple[dict[str, list[Path]], list[Path]]:
+    """The image files of every class folder, however deep they lie in it; and the other files."""
     folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not folders:
         raise OvorError(f"{root} has no class folders: put the images of each class in one.")
-    classes = {folder.name: _image_files(folder) for folder in folders}
+    classes: dict[str, list[Path]] = {}
+    others = sorted(p for p in root.iterdir() if not p.is_dir())
+    for folder in folders:
+        name = class_name(folder)
+        if name in classes:
+            raise OvorError(f"Two folders of {root} are both called {name!r}: rename one of them.")
+        classes[name], strange = find_images(folder)
+        others += strange
     empty = [name for name, paths in classes.items() if not paths]
     if empty:
         raise OvorError(
-            f"No images in {_listed(empty)} of {root}: "
+            f"No images in {listed(empty)} of {root}: "
             f"add some ({' '.join(SUFFIXES)}) or remove the folder."
         )
-    return classes
+    return classes, others
 
 
-def _image_files(folder: Path) -> list[Path]:
+def class_name(folder: Path) -> str:
+    """The folder's name, with accents as one character each: some systems write them as two."""
+    try:
+        folder.name.encode()
+    except UnicodeEncodeError:
+        shown = folder.name.encode("utf-8", "surrogateescape")
+        raise OvorError(f"The folder {shown!r} has a name that is not UTF-8: rename it.") from None
+    return unicodedata.normalize("NFC", folder.name)
+
+
+def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Image files in the folder and below it; and the others, hidden ones among them."""
     found: list[Path] = []
+    others: list[Path] = []
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(parent, name)
-            for name in names
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-        ]
-    return sorted(found)
+        hidden = [name for name in folders if name.startswith(".")]
+        others += [Path(parent, name) for name in hidden]
+        folders[:] = [name for name in folders if name not in hidden]
+        for name in names:
+            image = name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            (found if image else others).append(Path(parent, name))
+    return sorted(found), sorted(others)
 
 
 def _given_split(
@@ -108,7 +135,7 @@ def _given_split(
     strange = sorted(test.keys() - train.keys())
     if strange:
         raise OvorError(
-            f"{_listed(strange)} of {root / 'test'} has no training images: "
+            f"{listed(strange)} of {root / 'test'} has no training images: "
             f"add a folder of that name to {root / 'train'} or remove it."
         )
     class_names = tuple(train)
@@ -147,5 +174,5 @@ def _files(class_names: tuple[str, ...], paths: dict[str, list[Path]]) -> Files:
     )
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:5]) + (" and others" if len(names) > 5 else "")

@@ -6,13 +6,15 @@ drawn first, as a value of its own. `transform.size` is a real size here, no lon
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
 from ovor.config import Transform
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TRIES = 10  # crops that may stick out of the image before the central one is taken
 Box = tuple[int, int, int, int]
@@ -70,8 +72,10 @@ def test_view(image: Image.Image, transform: Transform) -> Image.Image:
     return image.crop((left, upper, left + size, upper + size))
 
 
-def normalised(pixels: Tensor, transform: Transform) -> Tensor:
+def normalised(pixels: "Tensor", transform: Transform) -> "Tensor":
     """B, H, W, 3 bytes -> B, 3, H, W floats, on the device where the bytes are."""
+    import torch  # what is exported is predicted without it
+
     channels_first = pixels.permute(0, 3, 1, 2)
     images = channels_first.to(torch.float32, memory_format=torch.contiguous_format)
     # As tensors: by a plain number CUDA would not divide but multiply, to other last bits.

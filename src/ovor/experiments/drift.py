@@ -20,7 +20,7 @@ from ovor.checkpoint import load_tensors, write_atomically
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.single import prepare
 from ovor.learners.base import Learner
-from ovor.train import Session, features_of, looking_again, test_images
+from ovor.session import Session, features_of, looking_again, test_images
 
 MEASURES = ("prompt", "prompt_centered", "cosine", "cka_linear", "cka_kernel")
 

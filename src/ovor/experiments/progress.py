@@ -73,6 +73,10 @@ class RunProgress:
                 self.task_done(event)
             case "epoch":
                 pass
+            case "check":
+                self.bar.update(
+                    self.row, total=event["total"], advance=1, description="checking images"
+                )
             case kind:
                 self.images += event["images"]
                 what = DOING[kind]

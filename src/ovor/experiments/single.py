@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
-from ovor.backbones import Architecture, load_backbone
+from ovor.backbones import load_backbone
 from ovor.checkpoint import save_tensors
 from ovor.config import OvorError, Run
 from ovor.data.cache import cached
@@ -21,11 +20,12 @@ from ovor.experiments.folder import Folder, read_run
 from ovor.learners import at_once, build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.resume import Position
+from ovor.session import Listener, Session, check_input, make_fabric
 from ovor.stem import Stem
-from ovor.train import Listener, Position, Session, train
+from ovor.train import train
 
 SCHEMA = 1
-PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed"}
 STEPS = {"train", "features", "head", "means", "test"}  # events too many to keep
 
 
@@ -107,30 +107,6 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
         listen=listen,
     )
     return session, build_learner(run.method, run.options, backbone.vit, fabric.autocast)
-
-
-def check_input(arch: Architecture, size: int) -> None:
-    if size % arch.patch_size:
-        raise OvorError(
-            f"transform.size {size} is not a multiple of the backbone's patches of "
-            f"{arch.patch_size}: use {arch.image_size}, its own, or another multiple."
-        )
-    if arch.in_chans != 3:
-        raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
-
-
-def make_fabric(run: Run) -> Fabric:
-    if run.device == "cuda" and not torch.cuda.is_available():
-        raise OvorError("There is no CUDA device here: use --device cpu or auto.")
-    if run.device == "mps" and not torch.backends.mps.is_available():
-        raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
-    precision: Any = PRECISION[run.precision]
-    fabric = Fabric(accelerator=run.device, devices=1, precision=precision)
-    if run.precision == "bf16" and fabric.device.type == "cpu":
-        # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
-        raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
-    torch.backends.cudnn.deterministic = True
-    return fabric
 
 
 def summary(session: Session, learner: Learner, position: Position) -> dict[str, Any]:

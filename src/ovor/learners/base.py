@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ovor.backbones.vit import VisionTransformer
-from ovor.config import Run
+from ovor.config import OvorError, Run
 
 Autocast = Callable[[], AbstractContextManager[None]]
 Batches = Iterator[tuple[Tensor, Tensor]]
@@ -74,6 +74,12 @@ class Learner(nn.Module):
     def logits(self, features: Tensor) -> Tensor:
         """Logits of all classes seen so far."""
         return self.head(features)  # type: ignore[no-any-return]
+
+    def forget(self, task: int, row: int) -> None:
+        """Take a class out of what classifies, counted within its task."""
+        raise OvorError(
+            f"{type(self).__name__} cannot forget one class: its weights mix all of them."
+        )
 
     def learnable(self) -> list[nn.Parameter]:
         """What the current task may change."""

@@ -25,3 +25,11 @@ class GrowingHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         return torch.cat([part(features) for part in self.tasks], dim=1)
+
+    def forget(self, task: int, row: int) -> None:
+        """Drop a row; what is left is a part with fewer classes."""
+        part: nn.Linear = self.tasks[task]  # type: ignore[assignment]
+        part.out_features -= 1
+        for name, old in list(part.named_parameters()):
+            kept = torch.cat([old[:row], old[row + 1 :]]).detach()
+            setattr(part, name, nn.Parameter(kept, old.requires_grad))

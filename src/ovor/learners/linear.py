@@ -42,3 +42,6 @@ class LinearProbe(Learner):
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
             return self.backbone(images)  # type: ignore[no-any-return]
+
+    def forget(self, task: int, row: int) -> None:
+        self.head.forget(task, row)

@@ -53,3 +53,6 @@ class PromptLearner(Learner):
 
     def features_given(self, query: Tensor | None, images: Tensor) -> Tensor:
         return self.encode(images, query)[0]
+
+    def forget(self, task: int, row: int) -> None:
+        self.head.forget(task, row)

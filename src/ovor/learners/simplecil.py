@@ -38,6 +38,10 @@ class Prototypes(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         return F.normalize(features) @ F.normalize(torch.cat(list(self.tasks))).T
 
+    def forget(self, task: int, row: int) -> None:
+        means = self.tasks[task]
+        self.tasks.register_buffer(str(task), torch.cat([means[:row], means[row + 1 :]]))
+
 
 class SimpleCil(Learner):
     Options: ClassVar[type] = SimpleCilOptions
@@ -61,6 +65,9 @@ class SimpleCil(Learner):
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
             return self.backbone(images)  # type: ignore[no-any-return]
+
+    def forget(self, task: int, row: int) -> None:
+        self.head.forget(task, row)
 
 
 def set_means(head: Prototypes, learner: Learner, images: Callable[[], Batches]) -> None:

@@ -1,0 +1,136 @@
+"""`ovor predict`, `ovor evaluate` and `ovor inspect`: what asks a growing classifier."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from pydantic.dataclasses import dataclass as checked
+
+from ovor.cli.arguments import NOT_GIVEN, Device, Model, pair, parse
+from ovor.config import Count
+
+if TYPE_CHECKING:
+    from ovor.answers import Answering
+
+
+@checked(frozen=True)
+class PredictArguments:
+    model: Model
+    """a model file, or an .onnx file that `ovor export` made"""
+    images: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="IMAGE")]
+    """image files; folders, with all that is below them; - for paths on standard input"""
+    top: Count = 1
+    """how many classes to name, the likeliest first"""
+    on_error: Literal["stop", "skip"] = "stop"
+    """at an image that cannot be read: stop, or say so and go on"""
+    backbone: Annotated[str | None, NOT_GIVEN] = None
+    """where the model's backbone is now, if not where it was"""
+    device: Device = "auto"
+    """where to compute"""
+    json: bool = False
+    """print one JSON value, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def predict_command(argv: list[str]) -> None:
+    """Name the class of images, or say that it is unknown."""
+    arguments = parse(
+        PredictArguments,
+        argv,
+        "predict",
+        "The class of each image with its confidence, or `unknown` if no task claims it. Piped, "
+        "the columns are separated by tabs.",
+    )
+    from ovor.cli import model_text
+
+    paths = model_text.image_paths(arguments.images)
+    model = open_any(arguments.model, arguments.backbone, arguments.device)
+    rows = model_text.predictions(model, paths, arguments.top, arguments.on_error)
+    if arguments.json:
+        print(json.dumps(list(rows)))
+    else:
+        model_text.print_predictions(rows, paths)
+
+
+def open_any(path: Path, backbone: str | None, device: str) -> "Answering":
+    if path.suffix == ".onnx":
+        from ovor.serving.onnx import OnnxClassifier
+
+        return OnnxClassifier.load(path)
+    from ovor.classifier import Classifier
+
+    return Classifier.load(path, backbone=backbone, device=device)
+
+
+@checked(frozen=True)
+class EvaluateArguments:
+    model: Model
+    """a model file, or an .onnx file that `ovor export` made"""
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
+    """one sub-folder of images per class, of classes that the model knows"""
+    unknown: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """images of other things, which the model should not know"""
+    rename: Annotated[tuple[str, ...], tyro.conf.arg(metavar="OLD=NEW ...")] = ()
+    """classes that the model knows under other names than those of their folders"""
+    on_error: Literal["stop", "skip"] = "stop"
+    """at an image that cannot be read: stop, or list it and go on without it"""
+    backbone: Annotated[str | None, NOT_GIVEN] = None
+    """where the model's backbone is now, if not where it was"""
+    device: Device = "auto"
+    """where to compute"""
+    json: bool = False
+    """print one JSON value, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def evaluate_command(argv: list[str]) -> None:
+    """How often a model is right, per class and task, and how well it tells the unknown."""
+    arguments = parse(
+        EvaluateArguments,
+        argv,
+        "evaluate",
+        "Accuracy on labelled images, per class and per task, and how many are called unknown; "
+        "with --unknown also how well images of other things are told from them.",
+    )
+    rename = dict(pair(text) for text in arguments.rename)
+    from ovor.cli import model_text
+    from ovor.exam import examine
+
+    model = open_any(arguments.model, arguments.backbone, arguments.device)
+    with model_text.Counting("testing") as listen:
+        found = examine(
+            model, arguments.folder, arguments.unknown, rename, arguments.on_error, listen
+        )
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        model_text.print_exam(found)
+
+
+@dataclass(frozen=True)
+class InspectArguments:
+    model: Model
+    """a model file"""
+    json: bool = False
+    """print one JSON value, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def inspect_command(argv: list[str]) -> None:
+    """What a model file holds: tasks, classes, counts, backbone, thresholds, size."""
+    arguments = parse(
+        InspectArguments, argv, "inspect", "What a model file says, without its backbone."
+    )
+    from ovor.cli import model_text
+    from ovor.modelfile import read_model
+
+    found = model_text.inspection(read_model(arguments.model), arguments.model)
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        model_text.print_inspection(found)

@@ -1,0 +1,312 @@
+"""What people and programs read of a growing classifier: plans, lessons, predictions, exams."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ovor.answers import BATCH, Answering
+from ovor.config import OvorError
+from ovor.data.folders import find_images
+from ovor.data.lesson import UNKNOWN, Lesson, OnError
+from ovor.data.pictures import to_image
+
+if TYPE_CHECKING:
+    from ovor.classifier import Classifier
+    from ovor.modelfile import Model
+
+
+class Counting:
+    """A bar of images with the time left, on a terminal; passes events on to it."""
+
+    def __init__(self, what: str) -> None:
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.row = self.bar.add_task(what, total=None)
+        self.what = what
+        self.kind = ""
+
+    def __enter__(self) -> "Counting":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] != self.kind:
+            self.kind = event["event"]
+            what = "checking images" if self.kind == "check" else self.what
+            self.bar.reset(self.row, total=event["total"], description=what)
+        self.bar.update(self.row, advance=event["images"])
+
+
+# --- learning
+
+
+def plan(model: "Classifier", lesson: Lesson) -> dict[str, Any]:
+    """What `learn --dry-run` says."""
+    from ovor.teaching import estimate
+
+    cost = estimate(model.past(), lesson, model.hold_out)
+    return {
+        "task": len(model.tasks_) + 1,
+        "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),
+        "known_classes": len(model.classes_),
+        "backbone": model.network().name,
+        "method": model.run().name,
+        "seconds": round(cost.seconds, 1),
+        "megabytes": round(cost.megabytes),
+        "notes": list(lesson.notes),
+    }
+
+
+def plan_in_words(plan: dict[str, Any]) -> str:
+    classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
+    return (
+        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}:\n{classes}\n"
+        f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
+        "on these images. Nothing was learned."
+    )
+
+
+def learned(model: "Classifier", path: Path) -> dict[str, Any]:
+    task = model.tasks_[-1]
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "task": len(model.tasks_),
+        "classes": dict(zip(task.classes, task.images, strict=True)),
+        "held_out": task.held_out,
+        "threshold": task.threshold,
+        "all_classes": len(model.classes_),
+    }
+
+
+def learned_in_words(model: "Classifier", path: Path) -> str:
+    task = model.tasks_[-1]
+    counts = ", ".join(f"{n} ({k})" for n, k in zip(task.classes, task.images, strict=True))
+    words = (
+        f"Task {len(model.tasks_)} learned: {counts}.\n"
+        f"{path} knows {len(model.classes_)} classes in {size(path.stat().st_size)}."
+    )
+    wanted = model.false_alarms
+    if task.held_out < 1 / max(wanted, 1e-9) - 1:
+        few = f"{task.held_out} held-out images" if task.held_out else "the images learned from"
+        words += (
+            f"\nWhat is unknown was set by {few}: for {100 * wanted:g} % false alarms it takes at "
+            f"least {round(1 / max(wanted, 1e-9)) - 1}, so expect more of them."
+        )
+    return words
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: int) -> str:
+    return f"{count / 1e6:.2f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+# --- predicting
+
+
+def image_paths(given: Sequence[str]) -> list[Path]:
+    """Files as they are, folders with all images below them, - for standard input."""
+    paths: list[Path] = []
+    for text in given:
+        if text == "-":
+            paths += [Path(line) for line in sys.stdin.read().splitlines() if line.strip()]
+            continue
+        path = Path(text).expanduser()
+        if path.is_dir():
+            found, _ = find_images(path)
+            if not found:
+                raise OvorError(f"There is no image in {path}: check the folder.")
+            paths += found
+        else:
+            paths.append(path)
+    if not paths:
+        raise OvorError("There is no image to predict: give files or folders, or - and paths.")
+    return paths
+
+
+def predictions(
+    model: Answering, paths: Sequence[Path], top: int, on_error: OnError
+) -> Iterator[dict[str, Any]]:
+    """A row an image, as the batches come."""
+    names = model.classes_
+    with Counting("predicting") as listen:
+        for start in range(0, len(paths), BATCH):
+            batch = paths[start : start + BATCH]
+            images, errors = {}, {}
+            for path in batch:
+                try:
+                    images[path] = to_image(path)
+                except OvorError as error:
+                    if on_error == "stop":
+                        raise OvorError(
+                            f"{error} Or go on without such images (--on-error skip)."
+                        ) from error
+                    errors[path] = str(error)
+            rows = {}
+            if images:
+                answers = model.answer(list(images.values()))
+                for path, chances, margin in zip(images, *answers, strict=True):
+                    rows[path] = row(path, names, chances, margin, top)
+            listen({"event": "predict", "total": len(paths), "images": len(batch)})
+            for path in batch:
+                yield rows.get(path) or {"image": str(path), "error": errors[path]}
+
+
+def row(path: Path, names: Any, chances: Any, margin: float, top: int) -> dict[str, Any]:
+    order = np.argsort(-chances, kind="stable")[:top]
+    best = [{"class": names[i], "confidence": round(float(chances[i]), 6)} for i in order]
+    unknown = bool(margin < 0)
+    return {
+        "image": str(path),
+        "label": UNKNOWN if unknown else best[0]["class"],
+        "unknown": unknown,
+        "margin": round(float(margin), 6),
+        "best": best,
+    }
+
+
+def print_predictions(rows: Iterable[dict[str, Any]], paths: Sequence[Path]) -> None:
+    """Aligned on a terminal, with tabs in a pipe; unreadable images on stderr."""
+    console = Console()
+    width = max(len(str(path)) for path in paths)
+    for found in rows:
+        if "error" in found:
+            print(found["error"], file=sys.stderr)
+            continue
+        chances = [f"{best['class']} {100 * best['confidence']:.1f} %" for best in found["best"]]
+        if not console.is_terminal:
+            columns = [found["image"], found["label"]]
+            for best in found["best"]:
+                columns += [best["class"], f"{best['confidence']:.4f}"]
+            print("\t".join(columns), flush=True)
+        elif found["unknown"]:
+            console.print(
+                f"{found['image']:<{width}}  [yellow]{UNKNOWN}[/yellow]  "
+                f"[dim](nearest: {', '.join(chances)})[/dim]",
+                highlight=False,
+                soft_wrap=True,
+            )
+        else:
+            console.print(
+                f"{found['image']:<{width}}  [bold]{chances[0]}[/bold]  "
+                f"[dim]{', '.join(chances[1:])}[/dim]",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+# --- exams
+
+
+def print_exam(found: dict[str, Any]) -> None:
+    console = Console()
+    for note in found["notes"]:
+        print(note, file=sys.stderr)
+    table = Table(caption=exam_in_words(found), caption_justify="left")
+    for column in ("class", "images", "right", "called unknown"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for entry in found["classes"]:
+        table.add_row(entry["class"], *cells(entry))
+    table.add_section()
+    for entry in found["tasks"]:
+        table.add_row(f"task {entry['task']}", *cells(entry))
+    table.add_row("all", *cells(found))
+    console.print(table)
+
+
+def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
+    right, unknown = entry["accuracy"], entry["called_unknown"]
+    return str(entry["images"]), f"{right:.1f} %", f"{unknown:.1f} %"
+
+
+def exam_in_words(found: dict[str, Any]) -> str:
+    words = f"{found['accuracy']:.1f} % right"
+    if found["accuracy_if_claimed"] is not None:
+        words += f"; {found['accuracy_if_claimed']:.1f} % of those not called unknown"
+    if "unknown" in found:
+        other = found["unknown"]
+        words += (
+            f"\n{other['images']} images of other things: {other['called_unknown']:.1f} % called "
+            f"unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
+            f"{other['fpr_at_95_tpr']:.1f} %"
+        )
+    return words
+
+
+# --- inspecting
+
+
+def inspection(model: "Model", path: Path) -> dict[str, Any]:
+    about = model.about
+    tensors = model.state
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "method": about.run.name,
+        "backbone": {
+            "name": about.backbone.name,
+            "source": about.backbone.source,
+            "sha256": about.backbone.sha256,
+            "bundled": about.backbone.bundled,
+        },
+        "numbers": sum(tensor.numel() for tensor in tensors.values()),
+        "false_alarms": about.false_alarms,
+        "tasks": [
+            {
+                "classes": dict(zip(task.classes, task.images, strict=True)),
+                "held_out": task.held_out,
+                "threshold": task.threshold,
+            }
+            for task in about.tasks
+        ],
+    }
+
+
+def print_inspection(found: dict[str, Any]) -> None:
+    console = Console()
+    classes = sum(len(task["classes"]) for task in found["tasks"])
+    backbone = found["backbone"]
+    table = Table(
+        title=f"{found['model']}: {classes} classes",
+        caption=f"{found['method']}; {found['numbers']:,} learned numbers, {size(found['bytes'])}\n"
+        f"backbone {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
+        f"{'in the file' if backbone['bundled'] else 'not in the file'}\n"
+        f"false alarms aimed at: {100 * found['false_alarms']:g} %",
+        caption_justify="left",
+    )
+    table.add_column("task", justify="right")
+    table.add_column("classes (images)")
+    table.add_column("held out", justify="right")
+    table.add_column("threshold", justify="right")
+    for number, task in enumerate(found["tasks"], 1):
+        names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())
+        table.add_row(str(number), names, str(task["held_out"]), f"{task['threshold']:.3f}")
+    console.print(table)

@@ -1,0 +1,175 @@
+"""`ovor run`: one experiment."""
+
+import argparse
+import dataclasses
+import json
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+
+import tyro
+from pydantic.dataclasses import dataclass as checked
+
+from ovor.cli.exits import stopped, wrong_usage
+from ovor.config import OvorError, Run
+from ovor.presets import SETTINGS, settings
+
+if TYPE_CHECKING:
+    from ovor.experiments.folder import Folder
+
+Options = TypeVar("Options")
+
+
+@checked(frozen=True)
+class NoOptions:
+    """Stands for a method's own options while no method is named."""
+
+
+@dataclass(frozen=True)
+class RunArguments(Generic[Options]):
+    preset: tyro.conf.Positional[Literal["quickdraw", "quickdraw-dev"]] = "quickdraw"
+    """a named run to start from"""
+    run: Annotated[Run, tyro.conf.arg(name="")] = field(default_factory=Run)
+    options: Annotated[Options, tyro.conf.arg(name="method")] = field(
+        default_factory=NoOptions  # type: ignore[assignment]
+    )
+    vor_preset: str = "paper"
+    """paper; released: outliers as the authors' code makes them; ce-only, current-only and
+    outlier-only leave a part of VOR out. Needs a method with +vor"""
+    from_: Annotated[
+        Path | None, tyro.conf.arg(name="from", metavar="FILE", help_behavior_hint="")
+    ] = None
+    """repeat the run of this run.json"""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """result folder (default: runs/DATA-METHOD-seedN)"""
+    resume: bool = False
+    """continue the unfinished run in that folder"""
+    json: bool = False
+    """print result.json to stdout, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def run_command(argv: list[str]) -> None:
+    """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
+    arguments = parse_run(argv)
+    from ovor.experiments.folder import read_run
+    from ovor.experiments.progress import RunProgress, result_table
+    from ovor.experiments.single import execute
+
+    folder = choose_folder(arguments)
+    run = arguments.run
+    if arguments.resume:
+        run = read_run(folder.run_file)
+        if says_what_to_run(argv) and run.essence != arguments.run.essence:
+            raise OvorError(
+                f"{folder.path} was started with other settings: leave out every flag but --resume "
+                "and --out, or start anew without --resume."
+            )
+    try:
+        with RunProgress(run) as progress:
+            result = execute(run, folder, progress)
+    except KeyboardInterrupt:
+        if not folder.run_file.exists():
+            raise
+        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(result_table(result))
+    console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+
+
+def parse_run(argv: list[str]) -> RunArguments[Any]:
+    """The arguments, with the defaults of the data set and method that they name.
+
+    Those must be known first: a method's own options are flags only if it is the one chosen.
+    """
+    named, preset = name_first(argv)
+    if named["from"]:
+        from ovor.experiments.folder import read_run
+
+        base = read_run(Path(named["from"]))
+        method = base.method
+    else:
+        method = named["method"] or "ovor"
+        tasks = named["tasks"] or ""
+        base = settings(
+            named["data"] or preset,
+            method,
+            named["vor_preset"] or "paper",
+            int(tasks) if tasks.isdigit() else None,
+        )
+    options: Any = NoOptions()
+    if named["method"] or not {"-h", "--help"} & set(argv):
+        from ovor.learners import parse_options
+
+        options = parse_options(base.method, base.options)
+    arguments_type: Any = RunArguments[type(options)]  # type: ignore[misc]
+    parsed: RunArguments[Any] = tyro.cli(
+        arguments_type,
+        args=argv,
+        default=RunArguments(run=replace(base, method=method), options=options),
+        config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
+        prog="ovor run",
+        description="One experiment: a frozen ViT learns tasks of new classes, one after another. "
+        "Options of a method's own: ovor run --method NAME --help.",
+    )
+    check_names(parsed, named, preset, base)
+    # Through JSON and back, as run.json will have them: lists, not tuples.
+    own = json.loads(json.dumps(dataclasses.asdict(parsed.options)))
+    return replace(parsed, run=replace(parsed.run, method=base.method, options=own))
+
+
+def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
+    """The flags that decide which other flags there are, and the preset."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for flag in ("--method", "--data", "--vor-preset", "--tasks", "--from"):
+        early.add_argument(flag)
+    try:
+        named = vars(early.parse_known_args(argv)[0])
+    except argparse.ArgumentError:  # a value is missing: tyro says so better
+        named = dict.fromkeys(("method", "data", "vor_preset", "tasks", "from"))
+    return named, argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
+
+
+def check_names(
+    parsed: RunArguments[Any], named: dict[str, str | None], preset: str, base: Run
+) -> None:
+    """What was read first must be what was meant."""
+    if parsed.preset != preset:
+        sys.exit(wrong_usage(f"Put the preset first: ovor run {parsed.preset} ..."))
+    if parsed.vor_preset != (named["vor_preset"] or "paper") or parsed.run.data != base.data:
+        sys.exit(wrong_usage("Write --vor-preset and --data with dashes, once each."))
+    if named["from"] and (named["method"] or named["data"] or named["vor_preset"]):
+        sys.exit(wrong_usage("--from already names the method and the data."))
+    if named["vor_preset"] and base.vor is None:
+        sys.exit(wrong_usage(f"--vor-preset needs a method with +vor, not {base.method}."))
+
+
+def says_what_to_run(argv: list[str]) -> bool:
+    """Whether any argument does more than say where a run is and how to show it."""
+    flags = {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
+    return bool(flags - {"--resume", "--out", "--json", "--debug"}) or argv[0] in SETTINGS
+
+
+def choose_folder(arguments: RunArguments[Any]) -> "Folder":
+    from ovor.experiments.folder import Folder, new_folder, unfinished_folder
+
+    run = arguments.run
+    parent, name = Path("runs"), f"{re.sub('[/:]', '_', run.data)}-{run.name}-seed{run.seed}"
+    if arguments.out is None:
+        return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
+    folder = Folder(arguments.out)
+    if arguments.resume and not folder.run_file.exists():
+        raise OvorError(f"There is no run in {folder.path} to resume.")
+    if not arguments.resume and folder.path.exists() and any(folder.path.iterdir()):
+        raise OvorError(
+            f"{folder.path} is not empty: add --resume to continue the run in it, or name another."
+        )
+    return folder

@@ -1,0 +1,1 @@
+"""A classifier where others use it: exported, shared."""

@@ -1,0 +1,178 @@
+"""A classifier as one ONNX file: prompts folded in, class names and thresholds inside.
+
+Input: `images`, float32 (B, 3, S, S), RGB from 0 to 1. Outputs: `logits` (B, classes) and `margins`
+(B), below 0 where no task claims the image. How an image becomes the input is in the metadata.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from ovor.answers import Answers, Names, Predictions, answers, predictions
+from ovor.config import OvorError, Transform
+from ovor.data.pictures import spread
+from ovor.data.transforms import test_view
+
+if TYPE_CHECKING:
+    from ovor.classifier import Classifier
+
+SCHEMA = 1
+KIND = "ovor classifier"
+TOLERANCE = 1e-4
+NO_DIGEST = b"ovor-sha256:" + 64 * b"0"
+DIGEST = re.compile(rb"ovor-sha256:([0-9a-f]{64})")
+INSTALL = "install it with: pip install 'ovor[onnx]'"
+
+
+def export_onnx(model: "Classifier", path: Path) -> float:
+    """Write the file; returns the largest difference from torch, over random and real sizes."""
+    import torch
+
+    from ovor.checkpoint import write_atomically
+    from ovor.serving.graph import Graph, to_proto
+
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise OvorError(f"Exporting needs the package {error.name}: {INSTALL}.") from error
+    transform = model.transform()
+    graph = Graph(model, transform).eval()
+    example = torch.rand(
+        2, 3, transform.size, transform.size, generator=torch.Generator().manual_seed(0)
+    )
+    proto = to_proto(graph, example)
+    notes = {"ovor": json.dumps(describe(model, transform)), "sha256": NO_DIGEST.decode()}
+    for key, value in notes.items():
+        proto.metadata_props.add(key=key, value=value)
+    content = sealed(proto.SerializeToString())
+    difference = compare(graph, content, transform.size)
+    write_atomically(path, content)
+    return difference
+
+
+def describe(model: "Classifier", transform: Transform) -> dict[str, Any]:
+    """All that the metadata says."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "tasks": [list(task.classes) for task in model.tasks_],
+        "thresholds": [task.threshold for task in model.tasks_],
+        "method": model.run().name,
+        "backbone": {"name": model.network().name, "sha256": model.network().sha256},
+        "preprocessing": {
+            "color": "RGB, transparent pixels on white, upright as EXIF says",
+            "resize": f"shorter side to {int(transform.size / transform.crop_pct)}, bilinear with "
+            "antialiasing (Pillow's)",
+            "crop": f"central {transform.size} x {transform.size}",
+            "scale": "divide bytes by 255",
+            "normalise": f"in the graph: (x - {transform.mean}) / {transform.std}",
+            "size": transform.size,
+            "crop_pct": transform.crop_pct,
+        },
+    }
+
+
+def compare(graph: Any, content: bytes, size: int) -> float:
+    """Both on the same random images, in batches of other sizes than it was traced with."""
+    import torch
+
+    session, worst = open_session(content, "the export"), 0.0
+    draw = torch.Generator().manual_seed(1)
+    for count in (1, 3, 8):
+        images = torch.rand(count, 3, size, size, generator=draw)
+        with torch.no_grad():
+            ours = graph(images)
+        theirs = session.run(None, {"images": images.numpy()})
+        for mine, other in zip(ours, theirs, strict=True):
+            bound = mine.abs().clamp(min=1)  # float32 has 7 digits: large logits differ more
+            difference = ((mine - torch.from_numpy(other)).abs() / bound).max()
+            worst = max(worst, float(difference))
+    if not worst <= TOLERANCE:
+        raise OvorError(
+            f"The export differs from the model by {worst:.1e}, more than {TOLERANCE:.0e}, and was "
+            "not written: report this with the versions of torch and onnxruntime."
+        )
+    return worst
+
+
+def sealed(content: bytes) -> bytes:
+    """With the digest of itself, in the place that was left for it."""
+    digest = hashlib.sha256(content).hexdigest().encode()
+    return content.replace(NO_DIGEST, b"ovor-sha256:" + digest)
+
+
+def check_seal(content: bytes, path: Path) -> None:
+    found = DIGEST.findall(content)
+    if len(found) != 1:
+        raise OvorError(
+            f"{path} is truncated, damaged, or not an export of ovor's: make it anew with "
+            "`ovor export`."
+        )
+    blank = content.replace(b"ovor-sha256:" + found[0], NO_DIGEST)
+    if hashlib.sha256(blank).hexdigest().encode() != found[0]:
+        raise OvorError(
+            f"{path} is damaged, its content does not match its digest: copy it again, or export "
+            "it anew."
+        )
+
+
+def open_session(content: bytes, name: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise OvorError(f"Predicting with {name} needs onnxruntime: {INSTALL}.") from error
+    return onnxruntime.InferenceSession(content, providers=onnxruntime.get_available_providers())
+
+
+class OnnxClassifier:
+    """Predicts as the `Classifier` that was exported, without torch and without its backbone."""
+
+    def __init__(self, session: Any, about: dict[str, Any]) -> None:
+        self.session, self.about = session, about
+        self.transform = Transform(
+            size=about["preprocessing"]["size"], crop_pct=about["preprocessing"]["crop_pct"]
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "OnnxClassifier":
+        path = Path(path).expanduser()
+        if not path.is_file():
+            raise OvorError(f"There is no file {path}: make it with `ovor export MODEL {path}`.")
+        content = path.read_bytes()
+        check_seal(content, path)
+        session = open_session(content, str(path))
+        said = session.get_modelmeta().custom_metadata_map.get("ovor", "{}")
+        about = json.loads(said)
+        if about.get("schema") != SCHEMA:
+            raise OvorError(
+                f"{path} has the format {about.get('schema')}, and this version of ovor reads "
+                f"{SCHEMA}: update ovor, or export it anew."
+            )
+        return cls(session, about)
+
+    @property
+    def classes_(self) -> Names:
+        names = [name for task in self.about["tasks"] for name in task]
+        return np.array(names, dtype=object)
+
+    @property
+    def task_sizes_(self) -> list[int]:
+        return [len(task) for task in self.about["tasks"]]
+
+    def predict(self, X: Any) -> Predictions:  # noqa: N803
+        """As `Classifier.predict`."""
+        return predictions(self.classes_, answers(self, spread(X)))
+
+    def answer(self, images: Sequence[Image.Image]) -> Answers:
+        views = np.stack([np.asarray(test_view(image, self.transform)) for image in images])
+        pixels = views.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255)
+        logits, margins = self.session.run(None, {"images": pixels})
+        shifted = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
+        return Answers(shifted / shifted.sum(1, keepdims=True), margins.astype(np.float64))

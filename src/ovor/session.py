@@ -1,0 +1,171 @@
+"""What does not change while a run goes on, and the images that it feeds to the network."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from ovor.backbones import Architecture, Backbone
+from ovor.config import OvorError, Run
+from ovor.data.base import Dataset, Images
+from ovor.data.loader import Batch, test_batches, train_batches
+from ovor.data.tasks import Part, Task
+from ovor.data.transforms import normalised
+from ovor.learners.base import Learner
+from ovor.stem import Pair, Stem
+
+KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
+KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
+PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
+Listener = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What does not change while a run goes on."""
+
+    run: Run
+    dataset: Dataset
+    order: list[int]
+    tasks: tuple[Task, ...]
+    backbone: Backbone
+    fabric: Fabric
+    checkpoint: Path
+    listen: Listener = field(repr=False)
+    stem: Stem | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """what else the checkpoint says"""
+    # Of test images, by task, computed when first needed:
+    queries: dict[int, list[Tensor | None]] = field(default_factory=lambda: defaultdict(list))
+    settled: dict[int, Pair] = field(default_factory=dict)
+    views: dict[int, Iterable[Batch]] = field(default_factory=dict)
+
+
+def check_input(arch: Architecture, size: int) -> None:
+    if size % arch.patch_size:
+        raise OvorError(
+            f"transform.size {size} is not a multiple of the backbone's patches of "
+            f"{arch.patch_size}: use {arch.image_size}, its own, or another multiple."
+        )
+    if arch.in_chans != 3:
+        raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
+
+
+def make_fabric(run: Run) -> Fabric:
+    if run.device == "cuda" and not torch.cuda.is_available():
+        raise OvorError("There is no CUDA device here: use --device cpu or auto.")
+    if run.device == "mps" and not torch.backends.mps.is_available():
+        raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
+    fabric = Fabric(accelerator=run.device, devices=1, precision=PRECISION[run.precision])
+    if run.precision == "bf16" and fabric.device.type == "cpu":
+        # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
+        raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
+    torch.backends.cudnn.deterministic = True
+    return fabric
+
+
+def images_at_once(session: Session) -> int:
+    """How many images of a batch go through the network together.
+
+    All on a GPU. On a CPU so few that every activation is small enough for the C library to keep
+    its memory for the next one; a larger one would be paid for anew each time, page by page.
+    """
+    if session.fabric.device.type != "cpu":
+        return session.run.batch_size
+    arch, size = session.backbone.vit.arch, session.run.transform.size
+    return min(session.run.batch_size, small_batch(arch, size))
+
+
+def small_batch(arch: Architecture, size: int) -> int:
+    tokens = (size // arch.patch_size) ** 2 + 1 + arch.registers
+    widest = 4 * tokens * max(arch.mlp_dim, 3 * arch.embed_dim)  # bytes of an image
+    return max(1, KEPT_BLOCK // widest)
+
+
+def batches(
+    session: Session, task: int, epoch: int, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    run, part = session.run, session.tasks[task].train
+    for batch in train_batches(
+        session.dataset.train,
+        part.indices,
+        part.labels,
+        run.transform,
+        seed=run.seed,
+        task=task,
+        epoch=epoch,
+        batch_size=batch_size,
+        workers=run.workers,
+    ):
+        yield to_device(session, batch)
+
+
+def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Loaded once, if the test images of all tasks are few enough to be kept."""
+    views = session.views.get(task)
+    if views is None:
+        views = as_tested(session, session.dataset.test, session.tasks[task].test)
+        count = sum(len(task.test) for task in session.tasks)
+        if 3 * session.run.transform.size**2 * count <= KEPT_VIEWS:
+            views = session.views[task] = list(views)
+    return (to_device(session, batch) for batch in views)
+
+
+def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The training images of a task as they are tested, with labels counted within it."""
+    start = session.tasks[task].start
+    for batch in as_tested(session, session.dataset.train, session.tasks[task].train):
+        images, labels = to_device(session, batch)
+        session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
+        yield images, labels - start
+
+
+def as_tested(session: Session, images: Images, part: Part) -> Iterable[Batch]:
+    return test_batches(
+        images,
+        part.indices,
+        part.labels,
+        session.run.transform,
+        batch_size=images_at_once(session),
+        workers=session.run.workers,
+    )
+
+
+def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:
+    pixels, labels = session.fabric.to_device(batch)
+    return normalised(pixels, session.run.transform), labels
+
+
+def features_of(
+    session: Session,
+    look: Callable[[Tensor], Tensor],
+    images: Iterator[tuple[Tensor, Tensor]],
+    event: dict[str, Any],
+) -> Pair:
+    pairs = []
+    for batch, labels in images:
+        pairs.append((look(batch), labels))
+        session.listen({**event, "images": len(batch)})
+    return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
+
+
+def looking_again(learner: Learner, queries: list[Tensor | None]) -> Callable[[Tensor], Tensor]:
+    """`learner.features` for batches that come in the same order every time.
+
+    `queries` belong to them one by one; what is missing there is added.
+    """
+    count = itertools.count()
+
+    def look(batch: Tensor) -> Tensor:
+        number = next(count)
+        if number == len(queries):
+            queries.append(learner.query(batch))
+        return learner.features_given(queries[number], batch)
+
+    return look

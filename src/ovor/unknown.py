@@ -1,0 +1,55 @@
+"""Does any task know this image? The energies of the tasks' heads against thresholds (Sec. 4.1).
+
+VOR pulls the energy of a task's features down and pushes that of outliers up; an image that no task
+claims is unknown.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ovor.losses import energy
+
+Scores = NDArray[np.float64]
+
+
+def energies(logits: Tensor, sizes: Sequence[int]) -> Tensor:
+    """B, C logits of all classes -> B, T: the energy of each task's own; infinite for none."""
+    parts = torch.split(logits, list(sizes), dim=1)
+    return torch.stack([energy(part) for part in parts], dim=1)
+
+
+def threshold(own: Tensor, false_alarms: float) -> float:
+    """An energy above which lie at most that share of the task's new images.
+
+    `own` are energies of images that the task was not trained on. The rank is the one of conformal
+    prediction, which keeps the promise on average if there are at least 1 / false_alarms - 1
+    of them; with fewer it is the largest.
+    """
+    rank = math.ceil((len(own) + 1) * (1 - false_alarms))
+    return float(own.sort().values[min(max(rank, 1), len(own)) - 1])
+
+
+def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -> Tensor:
+    """How much the most willing task's energy is below its threshold; below 0: unknown."""
+    limits = logits.new_tensor(thresholds)
+    return (limits - energies(logits, sizes)).amax(dim=1)
+
+
+def auroc(known: Scores, unknown: Scores) -> float:
+    """Chance that a known image scores higher than an unknown one; a tie counts half."""
+    order = np.sort(unknown)
+    below = np.searchsorted(order, known, "left")
+    not_above = np.searchsorted(order, known, "right")
+    return float((below + not_above).mean() / (2 * len(unknown)))
+
+
+def fpr_at_tpr(known: Scores, unknown: Scores, tpr: float = 0.95) -> float:
+    """Share of unknown images taken for known, where `tpr` of the known ones are."""
+    rank = math.ceil(tpr * len(known))
+    bar = np.sort(known)[::-1][rank - 1]
+    return float((unknown >= bar).mean())

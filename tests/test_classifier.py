@@ -1,0 +1,220 @@
+"""The growing classifier in Python: learn, predict, save, load, forget."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from sklearn.base import clone
+
+from drawings import DRAWINGS, draw
+from ovor import Classifier, OvorError
+
+FIRST = ["banana", "candle", "fish"]
+SECOND = ["owl", "sun"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("drawings")
+    return {
+        "first": draw(root / "first", FIRST, 30),
+        "second": draw(root / "second", SECOND, 30),
+        "test": draw(root / "test", [*FIRST, *SECOND], 15, first=30),
+        "strange": draw(root / "strange", ["teapot", "tractor"], 15, first=30),
+    }
+
+
+@pytest.fixture(scope="module")
+def model(folders: dict[str, Path]) -> Classifier:
+    return Classifier("embedded").learn(folders["first"]).learn(folders["second"])
+
+
+def images_of(folder: Path) -> tuple[list[Path], list[str]]:
+    paths = sorted(folder.glob("*/*.png"))
+    return paths, [path.parent.name for path in paths]
+
+
+def test_learns_two_tasks_and_names_new_images(model: Classifier, folders: dict[str, Path]) -> None:
+    assert model.classes_.tolist() == [*FIRST, *SECOND]
+    assert model.task_sizes_ == [3, 2]
+    paths, labels = images_of(folders["test"])
+    found = model.predict(paths)
+    assert np.mean(found.labels == np.array(labels, object)) == model.score(paths, labels)
+    assert model.score(paths, labels) > 0.6  # chance is 0.2
+    assert found.unknown.mean() < 0.35
+    assert (found.confidences > 0.2).all()
+
+
+def test_unseen_classes_are_called_unknown_more_often(
+    model: Classifier, folders: dict[str, Path]
+) -> None:
+    known = model.predict(folders["test"]).unknown.mean()
+    assert model.predict(folders["strange"]).unknown.mean() > known + 0.2
+
+
+def test_every_kind_of_input_gives_the_same(model: Classifier, folders: dict[str, Path]) -> None:
+    paths, _ = images_of(folders["test"])
+    paths = paths[:5]
+    arrays = [np.asarray(Image.open(path).convert("RGB")) for path in paths]
+    tensors = [torch.from_numpy(array.copy()).permute(2, 0, 1) for array in arrays]
+    expected = model.predict_proba(paths)
+    assert expected.shape == (5, 5)
+    np.testing.assert_allclose(expected.sum(1), 1, atol=1e-6)
+    for pictures in (
+        [str(path) for path in paths],
+        iter(paths),
+        [Image.open(path) for path in paths],
+        arrays,
+        np.stack(arrays),
+        tensors,
+        torch.stack(tensors),
+        [tensor / 255 for tensor in tensors],
+        [array[..., 0] for array in arrays],  # the drawings are grey
+    ):
+        np.testing.assert_array_equal(model.predict_proba(pictures), expected)
+    np.testing.assert_array_equal(model.predict_proba(paths[0]), expected[:1])
+    np.testing.assert_array_equal(model.predict_proba(arrays[0]), expected[:1])
+
+
+def test_folder_pairs_and_arrays_teach_the_same(folders: dict[str, Path]) -> None:
+    paths, labels = images_of(folders["second"])
+    arrays = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
+    by_folder = Classifier("embedded", "simplecil").learn(folders["second"])
+    by_lists = Classifier("embedded", "simplecil").learn(paths, labels)
+    by_pairs = Classifier("embedded", "simplecil").learn(zip(paths, labels, strict=True))
+    by_arrays = Classifier("embedded", "simplecil").partial_fit(arrays, labels)
+    expected = by_folder.predict_proba(folders["test"])
+    for model in (by_lists, by_pairs, by_arrays):
+        assert model.classes_.tolist() == SECOND
+        np.testing.assert_array_equal(model.predict_proba(folders["test"]), expected)
+
+
+def test_saved_and_loaded_it_answers_the_same(
+    model: Classifier, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for name, bundle in (("small", False), ("whole", True)):
+        path = tmp_path / f"{name}.ovor"
+        model.save(path, bundle=bundle)
+        again = Classifier.load(path)
+        assert again.tasks_ == model.tasks_
+        assert again.get_params() == {
+            **model.get_params(),
+            "epochs": 4,
+            "batch_size": 64,
+            "lr": 0.01,
+            "method": "oneprompt+vor",
+        }
+        np.testing.assert_array_equal(
+            again.predict_proba(folders["test"]), model.predict_proba(folders["test"])
+        )
+    assert (tmp_path / "small.ovor").stat().st_size < 300_000
+    assert (tmp_path / "whole.ovor").stat().st_size > 5_000_000
+
+
+def test_learning_on_after_loading_equals_learning_on_at_once(
+    model: Classifier, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    Classifier("embedded").learn(folders["first"]).save(tmp_path / "m.ovor")
+    again = Classifier.load(tmp_path / "m.ovor").learn(folders["second"])
+    ours, theirs = again.learner().learned_state(), model.learner().learned_state()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert again.tasks_ == model.tasks_
+
+
+def test_what_fails_changes_nothing(model: Classifier, folders: dict[str, Path]) -> None:
+    before = model.predict_proba(folders["test"])
+    with pytest.raises(OvorError, match="'banana', 'candle', 'fish' are learned already"):
+        model.learn(folders["first"])
+    assert model.task_sizes_ == [3, 2]
+    np.testing.assert_array_equal(model.predict_proba(folders["test"]), before)
+
+
+def test_the_file_holds_no_image_and_no_feature(
+    model: Classifier, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Its tensors are the prompt and the heads, whose shapes no number of images is in."""
+    model.save(tmp_path / "m.ovor")
+    with safe_open(tmp_path / "m.ovor", framework="pt") as file:
+        shapes = {name: tuple(file.get_tensor(name).shape) for name in file.keys()}  # noqa: SIM118
+    heads = {name: shape for name, shape in shapes.items() if ".head." in name}
+    assert heads == {
+        "learner.head.tasks.0.weight": (3, 192),
+        "learner.head.tasks.0.bias": (3,),
+        "learner.head.tasks.1.weight": (2, 192),
+        "learner.head.tasks.1.bias": (2,),
+    }
+    prompts = {name for name in shapes if name.startswith("learner.prompt.")}
+    assert prompts | heads.keys() == shapes.keys()
+    content = (tmp_path / "m.ovor").read_bytes()
+    for path in images_of(folders["first"])[0]:
+        pixels = np.asarray(Image.open(path).convert("L")).tobytes()
+        assert pixels[200:260] not in content or not any(pixels[200:260])
+
+
+def test_its_size_is_the_same_for_few_and_many_images(tmp_path: Path) -> None:
+    sizes = set()
+    for each in (8, 60):
+        folder = draw(tmp_path / str(each), SECOND, each)
+        Classifier("embedded", epochs=2).learn(folder).save(tmp_path / "m.ovor")
+        with safe_open(tmp_path / "m.ovor", framework="pt") as file:
+            sizes.add(sum(file.get_tensor(n).numel() for n in file.keys()))  # noqa: SIM118
+    assert len(sizes) == 1
+
+
+def test_forgetting_takes_a_class_out(folders: dict[str, Path], tmp_path: Path) -> None:
+    model = Classifier("embedded", epochs=2).learn(folders["first"]).learn(folders["second"])
+    before = model.predict_proba(folders["test"])
+    model.forget("candle")
+    model.save(tmp_path / "m.ovor")
+    again = Classifier.load(tmp_path / "m.ovor")
+    assert again.classes_.tolist() == ["banana", "fish", *SECOND]
+    rest = before[:, [0, 2, 3, 4]]
+    np.testing.assert_allclose(
+        again.predict_proba(folders["test"]), rest / rest.sum(1, keepdims=True), atol=1e-5
+    )
+    again.learn(draw(tmp_path / "again", ["candle"], 10))  # it may be learned anew
+    assert again.classes_.tolist()[-1] == "candle"
+    for name in ("banana", "fish", "candle", "owl"):
+        again.forget(name)
+    assert again.predict(folders["test"]).labels[0] == "sun"
+    with pytest.raises(OvorError, match="only class"):
+        again.forget("sun")
+    with pytest.raises(OvorError, match="no class 'cat'"):
+        again.forget("cat")
+
+
+def test_follows_scikit_learn() -> None:
+    model = Classifier("embedded", epochs=3, false_alarms=0.1)
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    assert again is not model
+    again.set_params(epochs=5)
+    assert again.epochs == 5
+    assert model.epochs == 3
+    with pytest.raises(OvorError, match="no parameter 'depth'"):
+        model.set_params(depth=3)
+
+
+@pytest.mark.parametrize("method", ["simplecil", "l2p", "dualprompt+vor", "coda-p", "linear+vor"])
+def test_other_methods(method: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    model = Classifier("embedded", method, epochs=2)
+    model.learn(folders["first"]).learn(folders["second"])
+    model.save(tmp_path / "m.ovor")
+    again = Classifier.load(tmp_path / "m.ovor")
+    np.testing.assert_array_equal(
+        again.predict_proba(folders["test"]), model.predict_proba(folders["test"])
+    )
+    paths, labels = images_of(folders["test"])
+    assert model.score(paths, labels) > 0.4
+
+
+def test_class_names_in_any_script(tmp_path: Path) -> None:
+    arrays = [DRAWINGS.train.pixels[i] for i in range(0, 320, 80)]
+    names = ["кошка", "犬", "زهرة", "naïve 🌸"]
+    model = Classifier("embedded", "simplecil").learn(arrays, names)
+    model.save(tmp_path / "m.ovor")
+    assert Classifier.load(tmp_path / "m.ovor").predict(arrays).labels.tolist() == names
