@@ -178,3 +178,10 @@ def test_the_controls_of_the_figure_are_the_measured_ones() -> None:
     found = json.loads((ROOT / "docs/results/boundaries-controls.json").read_text())
     assert list(found) == list(controls["VARIANTS"])
     assert controls["table"](found) in (ROOT / "docs/boundaries.md").read_text()
+
+
+def test_the_table_of_unknowns_is_of_its_results() -> None:
+    text = (ROOT / "docs/classifier.md").read_text()
+    assert TABLES["unknowns"]() in text
+    runs = json.loads((ROOT / "docs/results/unknowns.json").read_text())
+    assert {run["seed"] for run in runs} == {0, 1, 2, 3, 4}
