@@ -15,12 +15,25 @@ from ovor.config import OvorError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, flush to disk, then rename over it."""
+    check_place(path)
     beside = path.with_name(path.name + ".tmp")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def check_place(path: Path) -> None:
+    """Can there be a file? Worth asking before long work, too."""
+    if not path.parent.is_dir():
+        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    if path.is_dir():
+        raise OvorError(f"{path} is a folder: choose another name for the file.")
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
