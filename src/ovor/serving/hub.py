@@ -122,9 +122,9 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
         return path
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import (
+        EntryNotFoundError,
         HFValidationError,
         LocalEntryNotFoundError,
-        RemoteEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -142,14 +142,14 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
         raise OvorError(
             f"{where} has no revision {revision!r}: give a commit, branch or tag of it, or none."
         ) from error
-    except RemoteEntryNotFoundError as error:
-        raise OvorError(
-            f"{where} has no {FILE}, so it was not shared by ovor: check the name."
-        ) from error
-    except LocalEntryNotFoundError as error:
+    except LocalEntryNotFoundError as error:  # an EntryNotFoundError as well
         raise OvorError(
             f"The Hugging Face hub cannot be reached, and {where} is not in its cache: check the "
             "network, or give a folder."
+        ) from error
+    except EntryNotFoundError as error:
+        raise OvorError(
+            f"{where} has no {FILE}, so it was not shared by ovor: check the name."
         ) from error
     except Exception as error:  # every layer of the network has errors of its own
         raise OvorError(

@@ -161,7 +161,8 @@ class OnnxClassifier:
     def load(cls, path: str | Path) -> "OnnxClassifier":
         path = Path(path).expanduser()
         if not path.is_file():
-            raise OvorError(f"There is no file {path}: make it with `ovor export MODEL {path}`.")
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise OvorError(f"The export {path} {what}: make one with `ovor export MODEL {path}`.")
         content = path.read_bytes()
         check_seal(content, path)
         session = open_session(content, str(path))
