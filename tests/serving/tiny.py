@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from safetensors.torch import save_file
 
 from ovor import presets
@@ -56,3 +57,11 @@ def noisy(names: list[str], each: int, seed: int = 0) -> tuple[NDArray[np.uint8]
         images += [pattern + rng.normal(0, 20, pattern.shape) for _ in range(each)]
     labels = [name for name in names for _ in range(each)]
     return np.stack(images).clip(0, 255).astype(np.uint8), labels
+
+
+def save_images(root: Path, names: list[str], each: int, seed: int = 0) -> Path:
+    """The same as files, a folder a class."""
+    for number, (image, name) in enumerate(zip(*noisy(names, each, seed), strict=True)):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(root / name / f"{number:03}.png")
+    return root

@@ -49,7 +49,7 @@ def export_command(argv: list[str]) -> None:
                 else "--bundle makes a model file: choose a FILE that does not end in .onnx."
             )
         )
-    from ovor.checkpoint import check_place
+    from ovor.serving.onnx import check_place, export_onnx
 
     check_place(path)  # before torch takes its seconds
     from ovor.classifier import Classifier
@@ -61,8 +61,6 @@ def export_command(argv: list[str]) -> None:
             model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
             model.save(path, bundle=True)
     else:
-        from ovor.serving.onnx import export_onnx
-
         model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
         found["difference"] = export_onnx(model, path)
     found |= {"classes": len(model.classes_), "bytes": path.stat().st_size}

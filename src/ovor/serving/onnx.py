@@ -34,7 +34,7 @@ INSTALL = "install it with: pip install 'ovor[onnx]'"
 
 def export_onnx(model: "Classifier", path: str | Path) -> float:
     """Write the file if it computes what torch does; returns the largest difference found."""
-    from ovor.checkpoint import check_place, write_atomically
+    from ovor.checkpoint import write_atomically
 
     path = Path(path).expanduser()
     check_place(path)
@@ -52,6 +52,14 @@ def export_onnx(model: "Classifier", path: str | Path) -> float:
         learner.to(device)
     write_atomically(path, content)
     return difference
+
+
+def check_place(path: Path) -> None:
+    """Can there be a file? Asked before the work, not after it."""
+    if not path.parent.is_dir():
+        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    if path.is_dir():
+        raise OvorError(f"{path} is a folder: choose another name for the file.")
 
 
 def exported(model: "Classifier") -> tuple[bytes, float]:
