@@ -134,8 +134,9 @@ def test_predicts_the_same_labels_and_unknown_flags(
 
 
 # An export takes seconds: always those whose features or logits are unlike any other's.
-USUAL = ["l2p", "dualprompt", "coda-p", "linear+vor", "ranpac", "slca"]
-OTHERS = [name for name in METHODS if name not in (*USUAL, "linear", "joint")]
+USUAL = ["l2p", "dualprompt", "coda-p", "ranpac"]
+OTHERS = [name for name in METHODS if name not in (*USUAL, "joint")]
+OTHERS += ["oneprompt+vor", "linear+vor"]
 
 
 @pytest.mark.parametrize(

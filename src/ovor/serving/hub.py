@@ -159,7 +159,9 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
 
 def is_folder(where: str | Path) -> bool:
     """A path, or the name of a repository; whatever exists here is a path."""
-    if isinstance(where, Path) or where.startswith((".", "/", "~")) or Path(where).exists():
+    if isinstance(where, Path) or where.startswith((".", "/", "~")):
+        return True
+    if where and Path(where).exists():  # the empty path would be the current folder
         return True
     if REPOSITORY.fullmatch(where):
         return False
