@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
+from docs.unknowns import as_markdown as as_rows
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, sections
 
@@ -49,6 +50,12 @@ def performance() -> str:
     return f"<!-- table performance -->\n{as_markdown(rows)}<!-- /table -->"
 
 
+def unknowns() -> str:
+    """Of the last `python -m docs.unknowns`."""
+    runs = json.loads((DOCS / "results/unknowns.json").read_text())
+    return f"<!-- table unknowns -->\n{as_rows(runs)}<!-- /table -->"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=None, help="folder of the grids' runs")
@@ -60,6 +67,7 @@ def main() -> None:
             results(name).write_text(summary.as_json(name, SEEDS, found))
         put(name, document, block(name, json.loads(results(name).read_text())))
     put("performance", "performance.md", performance())
+    put("unknowns", "classifier.md", unknowns())
 
 
 def put(name: str, document: str, new: str) -> None:

@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).parent / "results/unknowns.json"
-METHODS = (
-    "oneprompt",
-    "oneprompt+vor",
-    "oneprompt-deep",
-    "oneprompt-deep+vor",
-    "linear",
-    "linear+vor",
-    "simplecil",
-)
+METHODS = ("oneprompt", "oneprompt+vor", "linear", "linear+vor")
 SEEDS = range(5)
 TASKS, CLASSES = 8, 10
 NAMES = {

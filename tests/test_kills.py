@@ -17,7 +17,7 @@ from ovor.config import RUN, Run
 from ovor.modelfile import read_model
 
 FIRST, SECOND = ["banana", "candle"], ["owl", "sun", "fish"]
-LEARN = ["--backbone", "embedded", "--epochs", "30"]
+LEARN = ["--backbone", "embedded", "--epochs", "12"]
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -65,7 +65,7 @@ def kill_until_done(
 
 def lessons(tmp_path: Path, wanted: int, draws: random.Random) -> int:
     """Kill lessons until there were `wanted` kills, comparing with an unbroken one."""
-    draw(tmp_path / "first", FIRST, 40)
+    draw(tmp_path / "first", FIRST, 12)
     draw(tmp_path / "second", SECOND, 40)
     whole(["learn", "m.ovor", "first", *LEARN], tmp_path)
     before = (tmp_path / "m.ovor").read_bytes()
@@ -116,7 +116,7 @@ def runs(tmp_path: Path, wanted: int, draws: random.Random, run: Run) -> int:
 
 
 def longer(run: Run) -> Run:
-    return replace(run, epochs=40, threads=1)
+    return replace(run, epochs=12, threads=1)
 
 
 def test_killed_lessons_end_as_unbroken_ones(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ class Classifier:
     def learn_lesson(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:
         from ovor.teaching import teach  # brings Fabric, which predicting can do without
 
-        learner, learned = teach(
+        learner, tasks = teach(
             self.past(),
             lesson,
             checkpoint,
@@ -197,7 +197,7 @@ class Classifier:
             listen=listen,
         )
         self._learner = learner.eval()
-        self.tasks_ = (*self.tasks_, learned)
+        self.tasks_ = tasks
 
     def past(self) -> Any:
         from ovor.teaching import Past

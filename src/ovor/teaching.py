@@ -22,7 +22,6 @@ from ovor.data.lesson import Lesson
 from ovor.data.tasks import Part, Task
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
-from ovor.losses import energy
 from ovor.modelfile import Learned
 from ovor.resume import Position, grow, restore
 from ovor.session import (
@@ -36,10 +35,10 @@ from ovor.session import (
     test_images,
 )
 from ovor.train import descend, learn_one, tell_beginning
-from ovor.unknown import threshold
+from ovor.unknown import recalibrated
 
 HOLDS_OUT = 6  # images that a class must have to give one away
-STEPS = 10  # of an epoch, at least, where there are images enough for batches of SMALLEST
+STEPS = 5  # of an epoch, at least, where there are images enough for batches of SMALLEST
 SMALLEST = 8
 
 
@@ -69,8 +68,8 @@ def teach(
     hold_out: float,
     false_alarms: float,
     listen: Listener,
-) -> tuple[Learner, Learned]:
-    """The learner with the lesson's classes, and what to remember of them; `past` stays."""
+) -> tuple[Learner, tuple[Learned, ...]]:
+    """The learner with the lesson's classes, and what to remember of all tasks; `past` stays."""
     session = prepare(past, lesson, checkpoint, hold_out, listen)
     learner, position, optimizer_state = begin(session, past)
     tell_beginning(session, learner, position)
@@ -80,10 +79,15 @@ def teach(
     learner.eval()
     with torch.no_grad():
         features, _ = features_of(session, learner.features, test_images(session, number), event)
-        own = learner.logits(features)[:, task.start :]
-        limit = threshold(energy(own).cpu(), false_alarms)
+        logits = learner.logits(features).cpu()
     held_out = len(task.test) if task.test is not task.train else 0
-    return learner, Learned(lesson.class_names, lesson.counts, held_out, limit)
+    learned = Learned(lesson.class_names, lesson.counts, held_out, threshold=0.0)
+    tasks = (*past.tasks, learned)
+    sizes = [len(known.classes) for known in tasks]
+    limits = recalibrated([known.threshold for known in past.tasks], logits, sizes, false_alarms)
+    return learner, tuple(
+        replace(known, threshold=limit) for known, limit in zip(tasks, limits, strict=True)
+    )
 
 
 def prepare(

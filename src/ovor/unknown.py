@@ -40,6 +40,21 @@ def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -
     return (limits - energies(logits, sizes)).amax(dim=1)
 
 
+def recalibrated(
+    old: Sequence[float], logits: Tensor, sizes: Sequence[int], false_alarms: float
+) -> list[float]:
+    """Thresholds of all tasks after a new one, from held-out images of the new one alone.
+
+    Each task that may claim an image makes false alarms fewer and takes more unknown images for
+    known, and learning moves the energies of old tasks, whose images are gone. So the new task's
+    threshold is set by its own energies, and then all are moved together until the promise is
+    kept again, now for whether any task claims.
+    """
+    limits = [*old, threshold(energies(logits, sizes)[:, -1], false_alarms)]
+    shift = threshold(-margins(logits, sizes, limits), false_alarms)
+    return [limit + shift for limit in limits]
+
+
 def auroc(known: Scores, unknown: Scores) -> float:
     """Chance that a known image scores higher than an unknown one; a tie counts half."""
     order = np.sort(unknown)

@@ -18,7 +18,7 @@ def test_variants_take_turns_and_the_first_round_does_not_count() -> None:
     ticks = iter(range(100))
     variants = {name: lambda name=name: order.append(name) for name in "abc"}
     seconds = interleave(variants, rounds=2, clock=lambda: next(ticks))
-    assert "".join(order) == "cbaabccba"
+    assert "".join(order) == "abcabccba"
     assert seconds == {"a": [1, 1], "b": [1, 1], "c": [1, 1]}
 
 

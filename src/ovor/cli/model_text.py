@@ -230,7 +230,7 @@ def print_exam(found: dict[str, Any]) -> None:
     console = Console()
     for note in found["notes"]:
         print(note, file=sys.stderr)
-    table = Table(caption=exam_in_words(found), caption_justify="left")
+    table = Table()
     for column in ("class", "images", "right", "called unknown"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for entry in found["classes"]:
@@ -240,6 +240,7 @@ def print_exam(found: dict[str, Any]) -> None:
         table.add_row(f"task {entry['task']}", *cells(entry))
     table.add_row("all", *cells(found))
     console.print(table)
+    console.print(exam_in_words(found), highlight=False, soft_wrap=True)
 
 
 def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
@@ -251,12 +252,13 @@ def exam_in_words(found: dict[str, Any]) -> str:
     words = f"{found['accuracy']:.1f} % right"
     if found["accuracy_if_claimed"] is not None:
         words += f"; {found['accuracy_if_claimed']:.1f} % of those not called unknown"
+    words += "."
     if "unknown" in found:
         other = found["unknown"]
         words += (
             f"\n{other['images']} images of other things: {other['called_unknown']:.1f} % called "
             f"unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
-            f"{other['fpr_at_95_tpr']:.1f} %"
+            f"{other['fpr_at_95_tpr']:.1f} %."
         )
     return words
 
@@ -294,14 +296,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     console = Console()
     classes = sum(len(task["classes"]) for task in found["tasks"])
     backbone = found["backbone"]
-    table = Table(
-        title=f"{found['model']}: {classes} classes",
-        caption=f"{found['method']}; {found['numbers']:,} learned numbers, {size(found['bytes'])}\n"
-        f"backbone {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
-        f"{'in the file' if backbone['bundled'] else 'not in the file'}\n"
-        f"false alarms aimed at: {100 * found['false_alarms']:g} %",
-        caption_justify="left",
-    )
+    table = Table()
     table.add_column("task", justify="right")
     table.add_column("classes (images)")
     table.add_column("held out", justify="right")
@@ -310,3 +305,12 @@ def print_inspection(found: dict[str, Any]) -> None:
         names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())
         table.add_row(str(number), names, str(task["held_out"]), f"{task['threshold']:.3f}")
     console.print(table)
+    console.print(
+        f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
+        f"numbers, {size(found['bytes'])}; false alarms aimed at: "
+        f"{100 * found['false_alarms']:g} %\n"
+        f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
+        f"{'in the file' if backbone['bundled'] else 'not in the file'}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -174,5 +174,4 @@ def drawings_command(argv: list[str]) -> None:
     if arguments.json:
         print(json.dumps(written))
         return
-    for name, count in written.items():
-        print(f"{arguments.folder / name}: {count} drawings")
+    print(f"{arguments.folder}: {sum(written.values())} drawings of {', '.join(written)}")
