@@ -253,7 +253,7 @@ class Classifier:
         tensors = network.vit.state_dict() if inside else {}
         about = self.about()
         about = replace(about, backbone=replace(about.backbone, bundled=inside))
-        write_model(Path(path).expanduser(), Model(about, state, tensors))
+        write_model(Path(path), Model(about, state, tensors))
 
     @classmethod
     def load(
