@@ -286,14 +286,19 @@ class Classifier:
 
     @classmethod
     def from_pretrained(
-        cls, where: str, *, revision: str | None = None, device: str = "auto"
+        cls,
+        where: str | Path,
+        *,
+        revision: str | None = None,
+        backbone: str | None = None,
+        device: str = "auto",
     ) -> "Classifier":
         """From a repository of the Hugging Face hub (owner/name), or a folder that was shared."""
         from ovor.serving.hub import fetch
 
-        return cls.load(fetch(where, revision), device=device)
+        return cls.load(fetch(where, revision), backbone=backbone, device=device)
 
-    def push_to_hub(self, where: str, *, private: bool = False) -> str:
+    def push_to_hub(self, where: str | Path, *, private: bool = False) -> str:
         """To a repository of the Hugging Face hub (owner/name), or into a folder (./name)."""
         from ovor.serving.hub import push
 
@@ -303,7 +308,13 @@ class Classifier:
         network = self.network()
         return Description(
             run=self.run(),
-            backbone=Network(network.name, network.source, network.sha256, self._bundled),
+            backbone=Network(
+                network.name,
+                network.source,
+                network.sha256,
+                self._bundled,
+                network.vit.arch.num_heads,
+            ),
             tasks=self.tasks_,
             false_alarms=self.false_alarms,
             hold_out=self.hold_out,
@@ -372,7 +383,7 @@ def network_of(model: Model, path: Path, backbone: str | None) -> Backbone:
     """The backbone that the model was learned with, or a sentence that says which."""
     wanted = model.about.backbone
     if wanted.bundled:
-        vit = build(model.backbone, model.about.run.num_heads or None, path.name)
+        vit = build(model.backbone, wanted.num_heads or None, path.name)
         return Backbone(vit, wanted.name, wanted.source, wanted.sha256)
     try:
         found = load_backbone(backbone or wanted.name, model.about.run.num_heads or None)

@@ -45,6 +45,8 @@ class Network:
     sha256: str
     bundled: bool = False
     """is it in the file?"""
+    num_heads: int = 0
+    """of its attention, which its tensors do not tell; 0: one per 64 of its width"""
 
 
 @checked(frozen=True, config=ConfigDict(extra="forbid"))

@@ -28,7 +28,9 @@ class TokenBlock(nn.Module):
         self, x: Tensor, prefix: Prefix | None = None, queries: int | None = None
     ) -> Tensor:
         count = x.shape[1]
-        x = self.block(torch.cat([x, self.tokens.expand(len(x), -1, -1)], dim=1), prefix, queries)
+        x = self.block(
+            torch.cat([x, self.tokens.expand(x.shape[0], -1, -1)], dim=1), prefix, queries
+        )
         return x[:, :count] if self.leave else x
 
 

@@ -68,7 +68,8 @@ class Attention(nn.Module):
             k, v = map(self.heads, kv.chunk(2, dim=-1))
         if prefix is not None:
             # Already in key and value space: no norm, no projection, no position (methods.md, B).
-            pk, pv = (self.heads(p.to(k.dtype).expand(len(x), -1, -1)) for p in prefix)
+            # Here and below `x.shape[0]`, not `len(x)`: an export would keep that as a number.
+            pk, pv = (self.heads(p.to(k.dtype).expand(x.shape[0], -1, -1)) for p in prefix)
             k, v = torch.cat([pk, k], dim=2), torch.cat([pv, v], dim=2)
         out = F.scaled_dot_product_attention(q, k, v)
         return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
@@ -135,9 +136,9 @@ class VisionTransformer(nn.Module):
         patches = self.patch_embed(images)
         pos = self.positions(patches.shape[2], patches.shape[3])
         x = patches.flatten(2).transpose(1, 2)  # B, N, D
-        extra = [self.cls_token.expand(len(x), -1, -1)]
+        extra = [self.cls_token.expand(x.shape[0], -1, -1)]
         if self.arch.registers:
-            extra.append(self.reg_token.expand(len(x), -1, -1))
+            extra.append(self.reg_token.expand(x.shape[0], -1, -1))
         if self.arch.embed_class:
             return torch.cat([extra[0] + pos[:, :1], *extra[1:], x + pos[:, 1:]], dim=1)
         return torch.cat([*extra, x + pos], dim=1)

@@ -49,19 +49,21 @@ def export_command(argv: list[str]) -> None:
                 else "--bundle makes a model file: choose a FILE that does not end in .onnx."
             )
         )
-    if not path.parent.is_dir():
-        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    from ovor.serving.onnx import check_place, export_onnx
+
+    check_place(path)  # before torch takes its seconds
     from ovor.classifier import Classifier
+    from ovor.modelfile import alone
 
-    model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
-    found: dict[str, Any] = {"file": str(path), "classes": len(model.classes_)}
+    found: dict[str, Any] = {"file": str(path)}
     if arguments.bundle:
-        model.save(path, bundle=True)
+        with alone(path):  # it may be the model itself
+            model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
+            model.save(path, bundle=True)
     else:
-        from ovor.serving.onnx import export_onnx
-
+        model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
         found["difference"] = export_onnx(model, path)
-    found["bytes"] = path.stat().st_size
+    found |= {"classes": len(model.classes_), "bytes": path.stat().st_size}
     if arguments.json:
         print(json.dumps(found))
         return

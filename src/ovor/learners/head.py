@@ -13,12 +13,14 @@ class GrowingHead(nn.Module):
     def begin_task(self, classes: int, generator: torch.Generator) -> None:
         self.requires_grad_(False)
         with torch.device("meta"):  # no values yet: they must not come from the global generator
-            part = nn.Linear(self.dim, classes)
+            part = nn.Linear(self.dim, max(1, classes))
         part = part.to_empty(device="cpu")
         bound = self.dim**-0.5  # torch's own default for a Linear
         for parameter in part.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         self.tasks.append(part)
+        if not classes:  # all of them are forgotten; torch would warn of a layer without outputs
+            self.forget(len(self.tasks) - 1, 0)
 
     def current(self, features: Tensor) -> Tensor:
         return self.tasks[-1](features)  # type: ignore[no-any-return]

@@ -74,5 +74,5 @@ def join(expert: tuple[Tensor, ...], general: Prefix | None) -> Prefix:
     k, v = expert
     if general is None:
         return k, v
-    gk, gv = (g.expand(len(k), -1, -1) for g in general)
+    gk, gv = (g.expand(k.shape[0], -1, -1) for g in general)
     return torch.cat([k, gk], dim=1), torch.cat([v, gv], dim=1)

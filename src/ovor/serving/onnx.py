@@ -6,7 +6,6 @@ Input: `images`, float32 (B, 3, S, S), RGB from 0 to 1. Outputs: `logits` (B, cl
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,36 +24,56 @@ if TYPE_CHECKING:
 SCHEMA = 1
 KIND = "ovor classifier"
 TOLERANCE = 1e-4
-NO_DIGEST = b"ovor-sha256:" + 64 * b"0"
-DIGEST = re.compile(rb"ovor-sha256:([0-9a-f]{64})")
+ERRORS = 3  # and nothing less is worth a line of onnxruntime's log
+# One more entry of the metadata (field 14: key 1, value 2) whose value, the last 64 bytes of the
+# file, is the digest of all before the entry: protobuf messages may simply be joined.
+SEAL = b"\x72\x4f\x0a\x0bovor-sha256\x12\x40"
+SEALED = len(SEAL) + 64
 INSTALL = "install it with: pip install 'ovor[onnx]'"
 
 
-def export_onnx(model: "Classifier", path: Path) -> float:
-    """Write the file; returns the largest difference from torch, over random and real sizes."""
-    import torch
-
+def export_onnx(model: "Classifier", path: str | Path) -> float:
+    """Write the file if it computes what torch does; returns the largest difference found."""
     from ovor.checkpoint import write_atomically
-    from ovor.serving.graph import Graph, to_proto
 
+    path = Path(path).expanduser()
+    check_place(path)
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise OvorError(f"Exporting needs the package {error.name}: {INSTALL}.") from error
-    transform = model.transform()
-    graph = Graph(model, transform).eval()
-    example = torch.rand(
-        2, 3, transform.size, transform.size, generator=torch.Generator().manual_seed(0)
-    )
-    proto = to_proto(graph, example)
-    notes = {"ovor": json.dumps(describe(model, transform)), "sha256": NO_DIGEST.decode()}
-    for key, value in notes.items():
-        proto.metadata_props.add(key=key, value=value)
-    content = sealed(proto.SerializeToString())
-    difference = compare(graph, content, transform.size)
+    learner = model.learner()
+    device = learner.device
+    try:
+        learner.cpu()
+        content, difference = exported(model)
+    finally:
+        learner.to(device)
     write_atomically(path, content)
     return difference
+
+
+def check_place(path: Path) -> None:
+    """Can there be a file? Asked before the work, not after it."""
+    if not path.parent.is_dir():
+        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    if path.is_dir():
+        raise OvorError(f"{path} is a folder: choose another name for the file.")
+
+
+def exported(model: "Classifier") -> tuple[bytes, float]:
+    """The content of the file, and how far it is from the model."""
+    import torch
+
+    from ovor.serving.graph import Graph, to_proto
+
+    transform = model.transform()
+    graph = Graph(model, transform).eval()
+    proto = to_proto(graph, torch.zeros(2, 3, transform.size, transform.size))
+    proto.metadata_props.add(key="ovor", value=json.dumps(describe(model, transform)))
+    content = sealed(proto.SerializeToString())
+    return content, compare(graph, content, transform.size)
 
 
 def describe(model: "Classifier", transform: Transform) -> dict[str, Any]:
@@ -103,20 +122,19 @@ def compare(graph: Any, content: bytes, size: int) -> float:
 
 
 def sealed(content: bytes) -> bytes:
-    """With the digest of itself, in the place that was left for it."""
-    digest = hashlib.sha256(content).hexdigest().encode()
-    return content.replace(NO_DIGEST, b"ovor-sha256:" + digest)
+    """With its digest at the end."""
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode()
 
 
 def check_seal(content: bytes, path: Path) -> None:
-    found = DIGEST.findall(content)
-    if len(found) != 1:
+    view = memoryview(content)  # slices without a copy
+    body, seal = view[:-SEALED], view[-SEALED:]
+    if seal[: len(SEAL)] != SEAL:
         raise OvorError(
             f"{path} is truncated, damaged, or not an export of ovor's: make it anew with "
             "`ovor export`."
         )
-    blank = content.replace(b"ovor-sha256:" + found[0], NO_DIGEST)
-    if hashlib.sha256(blank).hexdigest().encode() != found[0]:
+    if seal[len(SEAL) :] != hashlib.sha256(body).hexdigest().encode():
         raise OvorError(
             f"{path} is damaged, its content does not match its digest: copy it again, or export "
             "it anew."
@@ -128,7 +146,14 @@ def open_session(content: bytes, name: str) -> Any:
         import onnxruntime
     except ImportError as error:
         raise OvorError(f"Predicting with {name} needs onnxruntime: {INSTALL}.") from error
-    return onnxruntime.InferenceSession(content, providers=onnxruntime.get_available_providers())
+    onnxruntime.set_default_logger_severity(ERRORS)
+    try:
+        # What the export was compared on; other providers may compute with fewer bits.
+        return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its own kinds are not public
+        raise OvorError(
+            f"onnxruntime {onnxruntime.__version__} cannot open {name}: update onnxruntime."
+        ) from error
 
 
 class OnnxClassifier:
@@ -144,7 +169,8 @@ class OnnxClassifier:
     def load(cls, path: str | Path) -> "OnnxClassifier":
         path = Path(path).expanduser()
         if not path.is_file():
-            raise OvorError(f"There is no file {path}: make it with `ovor export MODEL {path}`.")
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise OvorError(f"The export {path} {what}: make one with `ovor export MODEL {path}`.")
         content = path.read_bytes()
         check_seal(content, path)
         session = open_session(content, str(path))
