@@ -75,8 +75,8 @@ def test_every_kind_of_input_gives_the_same(model: Classifier, folders: dict[str
         [array[..., 0] for array in arrays],  # the drawings are grey
     ):
         np.testing.assert_array_equal(model.predict_proba(pictures), expected)
-    np.testing.assert_array_equal(model.predict_proba(paths[0]), expected[:1])
-    np.testing.assert_array_equal(model.predict_proba(arrays[0]), expected[:1])
+    for alone in (paths[0], arrays[0]):  # products of other sizes may round otherwise
+        np.testing.assert_allclose(model.predict_proba(alone), expected[:1], atol=1e-5)
 
 
 def test_folder_pairs_and_arrays_teach_the_same(folders: dict[str, Path]) -> None:
