@@ -6,21 +6,27 @@ import os
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from ovor.config import OvorError
 
+OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes with its length
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, flush to disk, then rename over it."""
+    path = Path(os.path.realpath(path))  # a link stays one
     beside = path.with_name(path.name + ".tmp")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
@@ -33,21 +39,36 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})["ovor"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        meta, expected = header["meta"], header["sha256"]
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise OvorError(
-            f"{path} is truncated or not a file of ovor's: put a whole copy in its place, or "
-            "delete it to start from the beginning."
+            f"{path} cannot be read ({error.strerror}): check the path and its permissions."
         ) from error
-    if digest(tensors, meta) != expected:
+    try:
+        tensors, meta, expected = parse(content)
+        whole = digest(tensors, meta) == expected
+    except Exception as error:  # damage shows in safetensors, JSON or torch, each with its errors
+        if content[8 : 8 + len(OURS)] != OURS:
+            raise OvorError(
+                f"{path} is not a file that ovor wrote, or its beginning is lost: give another."
+            ) from error
+        whole = False
+    if not whole:
         raise OvorError(
-            f"{path} is damaged, its content does not match its digest: put a whole copy in its "
-            "place, or delete it to start from the beginning."
+            f"{path} is truncated or damaged, its content does not match its digest: put a whole "
+            "copy in its place, or delete it to start from the beginning."
         )
     return tensors, meta
+
+
+def parse(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+    """Tensors, the JSON value and the digest of what `save_tensors` wrote."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(json.loads(content[8:start])["__metadata__"]["ovor"])
+    meta, expected = header["meta"], header["sha256"]
+    if not isinstance(meta, dict):
+        raise TypeError("the JSON value must be an object")
+    return load(content), meta, expected
 
 
 def digest(tensors: dict[str, Tensor], meta: dict[str, Any]) -> str:
