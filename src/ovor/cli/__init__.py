@@ -4,8 +4,10 @@ Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed 
 that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 """
 
+import re
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 
 from pydantic import ValidationError
 
@@ -50,7 +52,20 @@ def overview() -> str:
     return "\n".join(lines)
 
 
+def one_line(error: object) -> str:
+    """File names may hold line breaks, and what is not UTF-8."""
+    breaks = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+    return re.sub(breaks, lambda found: found[0].encode("unicode_escape").decode(), str(error))
+
+
+def failed(sentence: str) -> int:
+    print(f"ovor: {one_line(sentence)}", file=sys.stderr)
+    return 1
+
+
 def main() -> None:
+    if isinstance(sys.stdout, TextIOWrapper):  # a file's name goes out by the bytes it came in
+        sys.stdout.reconfigure(errors="surrogateescape")
     argv = sys.argv[1:]
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
@@ -64,20 +79,26 @@ def main() -> None:
         sys.exit(wrong_usage(f"ovor: there is no command {argv[0]!r}; ovor --help lists them."))
     try:
         COMMANDS[argv[0]](argv[1:])
-    except OvorError as error:
-        if "--debug" in argv:
-            raise
-        print(f"ovor: {error}", file=sys.stderr)
-        sys.exit(1)
     except ValidationError as error:
-        sys.exit(wrong_usage(f"ovor: {explain(error)}."))
+        sys.exit(wrong_usage(f"ovor: {one_line(explain(error))}."))
     except BrokenPipeError:  # `ovor run | head`: nobody reads on
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:
-        if "--debug" in argv:
-            raise
-        print(f"ovor: {error.filename or ''}: {error.strerror or error}.", file=sys.stderr)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(stopped("Stopped before anything was done."))
+    except Exception as error:
+        if "--debug" in argv:
+            raise
+        sys.exit(failed(in_words(error)))
+
+
+def in_words(error: Exception) -> str:
+    if isinstance(error, OvorError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return "The memory is full: choose a smaller --batch-size, or free some."
+    if isinstance(error, OSError):
+        what = error.strerror or str(error)
+        return f"{error.filename}: {what}." if error.filename else f"{what}."
+    kind = type(error).__name__
+    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."
