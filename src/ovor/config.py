@@ -27,8 +27,11 @@ def explain(error: ValidationError) -> str:
     for item in error.errors():
         where = ".".join(str(part) for part in item["loc"])
         what = item["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}: {what} (got {item['input']!r})" if where else what)
-    return "; ".join(parts)
+        if item["type"] not in ("missing", "value_error"):  # there the input is all around it
+            got = repr(item["input"])
+            what += f" (got {got if len(got) < 60 else got[:60] + '...'})"
+        parts.append(f"{where}: {what}" if where else what)
+    return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -80,8 +80,13 @@ def teach(
     learner.eval()
     with torch.no_grad():
         features, _ = features_of(session, learner.features, test_images(session, number), event)
-        own = learner.logits(features)[:, task.start :]
-        limit = threshold(energy(own).cpu(), false_alarms)
+        own = energy(learner.logits(features)[:, task.start :]).cpu()
+        if not own.isfinite().all():
+            raise OvorError(
+                "Learning ran out of bounds, and the weights are no numbers any more: choose a "
+                "smaller learning rate (--lr), and begin anew (--restart)."
+            )
+        limit = threshold(own, false_alarms)
     held_out = len(task.test) if task.test is not task.train else 0
     return learner, Learned(lesson.class_names, lesson.counts, held_out, limit)
 
@@ -133,7 +138,7 @@ def parted(lesson: Lesson, hold_out: float, seed: tuple[int, int], start: int) -
     for number in range(len(lesson.class_names)):
         own = draw.permutation(np.flatnonzero(labels == number))
         count = max(1, round(len(own) * hold_out)) if hold_out and len(own) >= HOLDS_OUT else 0
-        chosen.append(own[:count])
+        chosen.append(own[: min(count, len(own) - 1)])  # one at least is learned from
     held = np.sort(np.concatenate(chosen))
     rest = np.setdiff1d(np.arange(len(labels)), held)
     train = Part(rest, labels[rest] + start)
