@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 STRICT = ConfigDict(extra="forbid")
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 

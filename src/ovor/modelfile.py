@@ -21,7 +21,7 @@ from ovor.config import STRICT, Count, Fraction, OvorError, Run, explain
 
 SCHEMA = 1
 KIND = "ovor classifier"
-BUNDLED = "backbone."
+LEARNER, BUNDLED = "learner.", "backbone."  # names of tensors begin so
 
 
 @checked(frozen=True, config=STRICT)
@@ -84,7 +84,7 @@ DESCRIPTION = TypeAdapter(Description)
 
 def write_model(path: Path, model: Model) -> None:
     about: dict[str, Any] = DESCRIPTION.dump_python(model.about, mode="json")
-    tensors = {f"learner.{name}": x for name, x in model.state.items()}
+    tensors = {LEARNER + name: x for name, x in model.state.items()}
     tensors |= {BUNDLED + name: x for name, x in model.backbone.items()}
     save_tensors(path, tensors, {"kind": KIND, "schema": SCHEMA, "about": about})
 
@@ -115,11 +115,15 @@ def read_model(path: Path) -> Model:
         ) from error
     if not any(task.classes for task in about.tasks):
         raise OvorError(f"{path} knows no class: learn it anew.")
-    parts = {
-        prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        for prefix in ("learner.", BUNDLED)
-    }
-    return Model(about, parts["learner."], parts[BUNDLED])
+    prefixes = (LEARNER, BUNDLED) if about.backbone.bundled else (LEARNER,)
+    strange = [name for name in tensors if not name.startswith(prefixes)]
+    if strange:
+        raise OvorError(f"{path} holds weights of nothing ({strange[0]!r}): learn it anew.")
+    learner, backbone = (
+        {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        for prefix in (LEARNER, BUNDLED)
+    )
+    return Model(about, learner, backbone)
 
 
 @contextmanager
@@ -129,7 +133,7 @@ def alone(path: Path) -> Iterator[None]:
     if not path.parent.is_dir():  # the lock would make it
         raise OvorError(f"There is no folder {path.parent}: make it first.")
     real = real_path(path)
-    lock = FileLock(real.with_name(f".{real.name}.lock"))
+    lock = FileLock(real.parent / f".{real.name}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -151,7 +155,7 @@ def alone(path: Path) -> Iterator[None]:
 def unfinished(path: Path) -> Path:
     """Where a lesson for this model is kept while it goes on."""
     real = real_path(path)
-    return real.with_name(f"{real.name}.learning")
+    return real.parent / f"{real.name}.learning"
 
 
 def real_path(path: Path) -> Path:

@@ -42,6 +42,7 @@ def read_image(path: Path) -> Image.Image:
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
+                image.load()  # here, where what is broken is caught
                 turn_upright(image)
                 return to_rgb(image)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
@@ -63,7 +64,7 @@ def read_image(path: Path) -> Image.Image:
 def turn_upright(image: Image.Image) -> None:
     try:
         ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
-    except Exception:  # broken EXIF is no reason; broken pixels are found again when decoding
+    except Exception:  # the pixels are whole, and without its EXIF a picture shows as it lies
         return
 
 
