@@ -9,9 +9,10 @@ import json
 import os
 import shutil
 import struct
+import tempfile
 import unicodedata
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,9 @@ BROKEN_PNG = encoded("png", noise(1, (64, 64)))[:800]
 CMYK = encoded("jpeg", Image.new("CMYK", (14, 14), (0, 255, 255, 0)), icc_profile=b"broken")
 GIF = encoded("gif", noise(1), save_all=True, append_images=[noise(2), noise(3)])
 PICTURE = "new/cat/bad.png"
+
+
+NOBODY = 65534
 
 
 @dataclass(frozen=True)
@@ -619,21 +623,41 @@ def test_an_error_in_a_late_batch_prints_no_early_one(
     assert "gone.png" in printed.err
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+@pytest.fixture
+def mine(world: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The world, and not as root, who may read and write everything."""
+    if os.geteuid() != 0:
+        yield world
+        return
+    with tempfile.TemporaryDirectory() as root:  # the folders above `world` are root's
+        os.chmod(root, 0o755)
+        shutil.copytree(world, Path(root, "world"))
+        monkeypatch.chdir(Path(root, "world"))
+        for parent, folders, files in os.walk("."):
+            for name in (".", *folders, *files):
+                os.chown(Path(parent, name), NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(root, "world")
+        finally:
+            os.seteuid(0)
+            monkeypatch.chdir(world)
+
+
 def test_what_may_not_be_read_or_written(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (world / "new/cat/0.png").chmod(0)
+    (mine / "new/cat/0.png").chmod(0)
     assert run(LEARN.split(), monkeypatch) == 1
     assert "new/cat/0.png cannot be read (Permission denied)" in capfd.readouterr().err
-    (world / "new/dog").chmod(0)
+    (mine / "new/dog").chmod(0)
     assert run(LEARN.split(), monkeypatch) == 1
     assert "The folder new/dog cannot be read (Permission denied)" in capfd.readouterr().err
-    (world / "new/dog").chmod(0o755)
-    world.chmod(0o555)
+    (mine / "new/dog").chmod(0o755)
+    mine.chmod(0o555)
     assert run(["learn", "m.ovor", "new"], monkeypatch) == 1
     assert "The folder of m.ovor cannot be written to (Permission" in capfd.readouterr().err
-    world.chmod(0o755)
+    mine.chmod(0o755)
 
 
 def test_debug_shows_the_traceback(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

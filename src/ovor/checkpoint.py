@@ -16,7 +16,8 @@ OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes w
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, flush to disk, then rename over it."""
-    path = Path(os.path.realpath(path))  # a link stays one
+    if path.is_symlink():  # it stays one
+        path = Path(os.path.realpath(path))
     beside = path.with_name(path.name + ".tmp")
     try:
         with beside.open("wb") as file:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
@@ -90,7 +90,7 @@ class Vor:
 class Transform:
     """How images become tensors."""
 
-    size: Annotated[int, Field(ge=0)] = 0
+    size: Annotated[int, Field(ge=0, le=4096)] = 0
     """side of the square input; 0 takes the backbone's own"""
     scale: tuple[Positive, Positive] = (0.08, 1.0)
     """area of the random training crop"""
@@ -98,9 +98,9 @@ class Transform:
     """aspect of the random training crop"""
     flip: Fraction = 0.5
     """probability of a horizontal flip in training"""
-    crop_pct: Annotated[float, Field(gt=0, le=1)] = 0.875
+    crop_pct: Annotated[float, Field(ge=0.1, le=1)] = 0.875
     """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
-    mean: float = 0.0
+    mean: FiniteFloat = 0.0
     """0 as in the paper, although most checkpoints were trained with 0.5"""
     std: Positive = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
