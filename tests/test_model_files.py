@@ -286,12 +286,12 @@ def test_any_words_load_or_give_a_sentence(files: dict[str, Path], data: st.Data
     path = forged(files["m.ovor"].parent / "damaged" / "forged.ovor", tensors, meta)
     found = attempt(lambda: Classifier.load(path, device="cpu"))
     if isinstance(found, OvorError):
-        assert str(path) in str(found)
+        assert path.name in str(found)
         assert "\n" not in str(found)
         return
     assert len(found.classes_) == 4
     chances = found.predict_proba(np.zeros((20, 30, 3), np.uint8))
-    np.testing.assert_allclose(chances.sum(), 1)
+    np.testing.assert_allclose(chances.sum(), 1, rtol=1e-5)
     assert attempt(lambda: found.save(path.parent / "again.ovor")) is None
 
 

@@ -287,6 +287,10 @@ class Classifier:
         found._loaded = run
         found.tasks_ = about.tasks
         found._bundled = wanted.bundled
+        try:
+            found.run()
+        except OvorError as error:
+            raise OvorError(f"{path} cannot be used: {error}") from error
         found._network = network_of(model, path, backbone)
         found._learner = learner_of(model, found._network, found.where(), path)
         return found
@@ -406,7 +410,12 @@ def network_of(model: Model, path: Path, backbone: str | None) -> Backbone:
 
 
 def learner_of(model: Model, network: Backbone, device: torch.device, path: Path) -> Learner:
-    run = model.about.run
+    run, arch = model.about.run, network.vit.arch
+    if run.transform.size % arch.patch_size:
+        raise OvorError(
+            f"{path} wants images of {run.transform.size} pixels, which its backbone cannot part "
+            f"into patches of {arch.patch_size}: learn it anew."
+        )
     learner = build_learner(run.method, run.options, network.vit, nullcontext).to(device)
     for number, task in enumerate(model.about.tasks):
         learner.begin_task(len(task.classes), (run.seed, number))

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
-from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
@@ -100,9 +100,9 @@ class Transform:
     """probability of a horizontal flip in training"""
     crop_pct: Annotated[float, Field(ge=0.1, le=1)] = 0.875
     """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
-    mean: FiniteFloat = 0.0
+    mean: Fraction = 0.0
     """0 as in the paper, although most checkpoints were trained with 0.5"""
-    std: Positive = 1.0
+    std: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
 
     def __post_init__(self) -> None:
