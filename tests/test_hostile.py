@@ -207,6 +207,7 @@ BROKEN_PNG = encoded("png", noise(1, (64, 64)))[:800]
 CMYK = encoded("jpeg", Image.new("CMYK", (14, 14), (0, 255, 255, 0)), icc_profile=b"broken")
 GIF = encoded("gif", noise(1), save_all=True, append_images=[noise(2), noise(3)])
 PICTURE = "new/cat/bad.png"
+ABSENT = "mps" if torch.cuda.is_available() else "cuda"  # no machine has both
 
 
 NOBODY = 65534
@@ -454,9 +455,9 @@ ARGUMENTS = [
     Case("batch", nothing, f"{LEARN} --batch-size 0", "batch_size: Input should be greater", 2),
     Case("on error", nothing, f"{LEARN} --on-error shrug", "--on-error", 2),
     Case("device", nothing, f"{LEARN} --device tpu", "--device", 2),
-    Case("no GPU", nothing, f"{LEARN} --device cuda", "There is no device 'cuda' here"),
-    Case("no GPU", nothing, f"{LEARN_NEW} --device cuda", "There is no device 'cuda' here"),
-    Case("no GPU", nothing, f"{PREDICT} --device mps", "There is no device 'mps' here"),
+    Case("no GPU", nothing, f"{LEARN} --device {ABSENT}", "There is no device '"),
+    Case("no GPU", nothing, f"{LEARN_NEW} --device {ABSENT}", "here: use cpu or auto"),
+    Case("no GPU", nothing, f"{PREDICT} --device {ABSENT}", "here: use cpu or auto"),
     Case("method", nothing, [*NEW[:-1], "magic"], "There is no method 'magic': choose from"),
     Case("method", nothing, [*NEW[:-1], "magic+vor"], "There is no method 'magic': choose from"),
     Case("joint", nothing, [*NEW[:-1], "joint"], "joint learns all classes at once: choose"),
@@ -514,10 +515,6 @@ def test_a_sentence_and_nothing_changed(
         assert printed.err.endswith(".\n")
         assert printed.err.count("\n") == 1
     assert contents(world) == before
-
-
-def test_there_are_many() -> None:
-    assert len(REFUSED) >= 60
 
 
 # --- what just works
@@ -701,7 +698,7 @@ PYTHON: list[tuple[Act, str]] = [
     (lambda m: m.set_params(false_alarms=2).learn("new"), "false_alarms: Input should be less"),
     (lambda m: m.set_params(epochs=0).learn("new"), "epochs: Input should be greater"),
     (lambda m: m.set_params(lr="fast").learn("new"), "lr: Input should be a valid number"),
-    (lambda m: m.set_params(device="cuda").learn("new"), "There is no CUDA device here"),
+    (lambda m: m.set_params(device=ABSENT).learn("new"), "here: use --device cpu or auto"),
     (lambda m: Classifier("tiny.safetensors").predict("old"), "Nothing is learned yet"),
     (lambda m: Classifier("tiny.safetensors").save("x"), "Nothing is learned yet"),
     (lambda m: Classifier("tiny.safetensors", "l2", lr=1e30).learn("new"), "out of bounds"),

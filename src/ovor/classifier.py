@@ -188,6 +188,7 @@ class Classifier:
         found = read_lesson(
             source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
         )
+        self.about()  # settings and backbone: nobody should wait for all images to hear of those
         event = {"event": "check", "total": len(found.images), "images": 1}
         return checked(found, on_error, lambda images: listen(event))
 

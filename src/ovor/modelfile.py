@@ -129,9 +129,7 @@ def read_model(path: Path) -> Model:
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """While this process changes the model, no other may."""
-    check_no_folder(path)
-    if not path.parent.is_dir():  # the lock would make it
-        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    check_place(path)
     real = real_path(path)
     lock = FileLock(real.parent / f".{real.name}.lock")
     try:
@@ -161,6 +159,13 @@ def unfinished(path: Path) -> Path:
 def real_path(path: Path) -> Path:
     """Of a link the file that it leads to: a model is one, by whatever name it is reached."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def check_place(path: Path) -> None:
+    """Can a model be there?"""
+    check_no_folder(path)
+    if not path.parent.is_dir():  # the lock would make it
+        raise OvorError(f"There is no folder {path.parent}: make it first.")
 
 
 def check_no_folder(path: Path) -> None:

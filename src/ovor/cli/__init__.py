@@ -4,6 +4,7 @@ Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed 
 that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -66,6 +67,7 @@ def failed(sentence: str) -> int:
 def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # a file's name goes out by the bytes it came in
         sys.stdout.reconfigure(errors="surrogateescape")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # no line for each try to reach the hub
     argv = sys.argv[1:]
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())

@@ -77,8 +77,9 @@ def learn_command(argv: list[str]) -> None:
     )
     rename = renames(arguments.rename)
     from ovor.experiments.progress import RunProgress
-    from ovor.modelfile import alone, unfinished
+    from ovor.modelfile import alone, check_place, unfinished
 
+    check_place(arguments.model)
     path, checkpoint = arguments.model, unfinished(arguments.model)
     with nullcontext() if arguments.dry_run else alone(path):
         model = open_model(arguments)
@@ -141,7 +142,7 @@ def open_model(arguments: LearnArguments) -> "Classifier":
     if arguments.backbone is not None:
         settings["backbone"] = arguments.backbone
     model = Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
-    model.about()  # what is wrong with the settings or the backbone, before images are looked at
+    model.run()
     model.where()
     return model
 
