@@ -315,7 +315,7 @@ KINDS: dict[str, tuple[bytes, np.ndarray, float]] = {
     "jpeg cmyk": (saved("jpeg", CMYK, quality=100), INVERTED, 9),
     "jpeg broken profile": (saved("jpeg", FLAT, quality=100, icc_profile=b"x" * 99), FLATS, 3),
     "jpeg broken exif": (saved("jpeg", FLAT, quality=100, exif=b"Exif\0\0II*\0xx"), FLATS, 3),
-    "mpo": (saved("mpo", FLAT, quality=100, append_images=[COLOUR]), FLATS, 3),
+    "mpo": (saved("mpo", FLAT, quality=100, append_images=[Image.new("RGB", (24, 16))]), FLATS, 3),
     "webp": (saved("webp", COLOUR, lossless=True), COLOURS, 0),
     "webp lossy": (saved("webp", FLAT, quality=100), FLATS, 6),
     "webp alpha": (saved("webp", CLEAR, lossless=True, exact=True), on_white(NOISE), 1),
