@@ -243,6 +243,8 @@ MODELS = [
     Case("empty name", nothing, ["inspect", ""], ". is a folder"),
     Case("below a file", nothing, "learn image.png/m.ovor new", "no folder image.png: make it"),
     Case("no such folder", nothing, "learn a/b/m.ovor new", "There is no folder a/b: make it"),
+    Case("link to no folder", linked("l.ovor", "no/m.ovor"), "learn l.ovor new", "/no: make it"),
+    Case("long name", nothing, f"inspect {300 * 'm'}", "File name too long: choose a shorter name"),
     Case("empty file", holds("m.ovor", b""), INSPECT, UNLIKE),
     Case("empty file", holds("m.ovor", b""), LEARN, UNLIKE),
     Case("text", holds("m.ovor", b"a letter to somebody\n" * 9), INSPECT, UNLIKE),
@@ -397,7 +399,9 @@ FOLDERS = [
     ),
     Case("drawings of what", nothing, "drawings d unicorn", "There is no drawing of 'unicorn'"),
     Case("drawings of nothing", nothing, "drawings d", "No class is named: choose from"),
-    Case("drawings into a file", nothing, "drawings image.png owl", "image.png/owl: Not a dir"),
+    Case(
+        "drawings into a file", nothing, "drawings image.png owl", "Not a directory: check the path"
+    ),
 ]
 
 IMAGES = [

@@ -155,6 +155,23 @@ def test_a_failed_lesson_leaves_the_model_and_no_lock(
     assert contents(world) == before
 
 
+def test_a_task_may_be_forgotten_class_by_class(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for method in ("simplecil", "linear"):
+        new = ["--backbone", "embedded", "--method", method, "--epochs", "2"]
+        assert run(monkeypatch, "learn", "n.ovor", "first", *new) == 0
+        assert run(monkeypatch, "learn", "n.ovor", "second") == 0
+        capfd.readouterr()
+        for name in ("banana", "candle"):
+            assert run(monkeypatch, "forget", "n.ovor", name) == 0
+        for argv in (["predict", "n.ovor", "first"], ["evaluate", "n.ovor", "second"]):
+            assert run(monkeypatch, *argv) == 0
+        assert run(monkeypatch, "learn", "n.ovor", "first") == 0
+        assert capfd.readouterr().err == ""
+        Path("n.ovor").unlink()
+
+
 def test_json_is_all_of_stdout(
     world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

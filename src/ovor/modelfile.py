@@ -164,8 +164,9 @@ def real_path(path: Path) -> Path:
 def check_place(path: Path) -> None:
     """Can a model be there?"""
     check_no_folder(path)
-    if not path.parent.is_dir():  # the lock would make it
-        raise OvorError(f"There is no folder {path.parent}: make it first.")
+    parent = real_path(path).parent
+    if not parent.is_dir():  # the lock would make it
+        raise OvorError(f"There is no folder {parent}: make it first.")
 
 
 def check_no_folder(path: Path) -> None:

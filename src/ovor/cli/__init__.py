@@ -4,6 +4,7 @@ Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed 
 that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 """
 
+import errno
 import os
 import re
 import sys
@@ -36,6 +37,16 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "cost": cost_command,
     "figure": figure_command,
     "doctor": doctor_command,
+}
+
+
+REMEDIES = {
+    errno.ENOSPC: "free some space, and try again",
+    errno.EDQUOT: "free some space, and try again",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
@@ -100,7 +111,7 @@ def in_words(error: Exception) -> str:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
         return "The memory is full: choose a smaller --batch-size, or free some."
     if isinstance(error, OSError):
-        what = error.strerror or str(error)
-        return f"{error.filename}: {what}." if error.filename else f"{what}."
+        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
+        return f"{error.filename}: {what}" if error.filename else what
     kind = type(error).__name__
     return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."

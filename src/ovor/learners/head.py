@@ -1,5 +1,7 @@
 """A linear classifier that grows by one task's classes at a time; older parts are frozen."""
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +14,10 @@ class GrowingHead(nn.Module):
 
     def begin_task(self, classes: int, generator: torch.Generator) -> None:
         self.requires_grad_(False)
-        with torch.device("meta"):  # no values yet: they must not come from the global generator
+        with torch.device("meta"), warnings.catch_warnings():
+            # A task whose classes are all forgotten has none: torch warns that it sets nothing.
+            warnings.filterwarnings("ignore", "Initializing zero-element tensors")
+            # No values yet: they must not come from the global generator.
             part = nn.Linear(self.dim, classes)
         part = part.to_empty(device="cpu")
         bound = self.dim**-0.5  # torch's own default for a Linear
