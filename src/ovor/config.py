@@ -3,6 +3,7 @@
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
+import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
+# Control characters, line separators and what is not UTF-8: they break the lines of an answer.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

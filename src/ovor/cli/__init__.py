@@ -6,7 +6,6 @@ that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -20,7 +19,7 @@ from ovor.cli.grid import grid_command
 from ovor.cli.learn import forget_command, learn_command
 from ovor.cli.run import run_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
-from ovor.config import OvorError, explain
+from ovor.config import UNPRINTABLE, OvorError, explain
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "learn": learn_command,
@@ -66,8 +65,7 @@ def overview() -> str:
 
 def one_line(error: object) -> str:
     """File names may hold line breaks, and what is not UTF-8."""
-    breaks = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-    return re.sub(breaks, lambda found: found[0].encode("unicode_escape").decode(), str(error))
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(error))
 
 
 def failed(sentence: str) -> int:

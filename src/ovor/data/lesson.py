@@ -4,7 +4,6 @@ All that may be wrong with it is found here, before any time is spent on learnin
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ovor.config import OvorError
+from ovor.config import UNPRINTABLE, OvorError
 from ovor.data.folders import SPLITS, as_name, at_home, find_classes, listed
 from ovor.data.pictures import Picture, Pictures, spread
 
 UNKNOWN = "unknown"  # what an image is called that no task claims
-# Control characters, line separators and what is not UTF-8: they break the lines of an answer.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 OnError = Literal["stop", "skip"]
 
 
