@@ -28,10 +28,11 @@ from ovor.backbones import Backbone, load_backbone
 from ovor.backbones.weights import PAPER, build
 from ovor.checkpoint import digest
 from ovor.config import OvorError, Run, explain
+from ovor.data.folders import as_name, at_home
 from ovor.data.lesson import Lesson, OnError, checked, read_lesson
 from ovor.data.pictures import spread
 from ovor.data.transforms import normalised, test_view
-from ovor.learners import at_once, build_learner, takes_vor
+from ovor.learners import at_once, build_learner, parse_options, takes_vor
 from ovor.learners.base import Learner
 from ovor.modelfile import (
     DESCRIPTION,
@@ -135,7 +136,12 @@ class Classifier:
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Share of right labels; being called unknown does not count as wrong."""
         found = self.predict(X).labels
-        return float(np.mean(found == np.array([str(label) for label in y], dtype=object)))
+        truth = np.array([as_name(str(label)) for label in y], dtype=object)
+        if len(found) != len(truth) or not len(truth):
+            raise OvorError(
+                f"There are {len(found)} images and {len(truth)} labels: give one label each."
+            )
+        return float(np.mean(found == truth))
 
     # --- learning
 
@@ -182,6 +188,7 @@ class Classifier:
         found = read_lesson(
             source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
         )
+        self.about()  # settings and backbone: nobody should wait for all images to hear of those
         event = {"event": "check", "total": len(found.images), "images": 1}
         return checked(found, on_error, lambda images: listen(event))
 
@@ -209,6 +216,7 @@ class Classifier:
 
     def forget(self, name: str) -> None:
         """Take a class out of the head; what it left in a prompt that classes share stays."""
+        name = as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
         for number, task in enumerate(self.tasks_):
@@ -253,14 +261,14 @@ class Classifier:
         tensors = network.vit.state_dict() if inside else {}
         about = self.about()
         about = replace(about, backbone=replace(about.backbone, bundled=inside))
-        write_model(Path(path), Model(about, state, tensors))
+        write_model(at_home(path), Model(about, state, tensors))
 
     @classmethod
     def load(
         cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
     ) -> "Classifier":
         """`backbone` says where the weights are now, if not where they were."""
-        path = Path(path).expanduser()
+        path = at_home(path)
         model = read_model(path)
         about = model.about
         run, wanted = about.run, about.backbone
@@ -280,6 +288,10 @@ class Classifier:
         found._loaded = run
         found.tasks_ = about.tasks
         found._bundled = wanted.bundled
+        try:
+            found.run()
+        except OvorError as error:
+            raise OvorError(f"{path} cannot be used: {error}") from error
         found._network = network_of(model, path, backbone)
         found._learner = learner_of(model, found._network, found.where(), path)
         return found
@@ -305,20 +317,23 @@ class Classifier:
         return push(self, where, private=private)
 
     def about(self) -> Description:
-        network = self.network()
-        return Description(
-            run=self.run(),
-            backbone=Network(
-                network.name,
-                network.source,
-                network.sha256,
-                self._bundled,
-                network.vit.arch.num_heads,
-            ),
-            tasks=self.tasks_,
-            false_alarms=self.false_alarms,
-            hold_out=self.hold_out,
-        )
+        run, network = self.run(), self.network()
+        try:
+            return Description(
+                run=run,
+                backbone=Network(
+                    network.name,
+                    network.source,
+                    network.sha256,
+                    self._bundled,
+                    network.vit.arch.num_heads,
+                ),
+                tasks=self.tasks_,
+                false_alarms=self.false_alarms,
+                hold_out=self.hold_out,
+            )
+        except ValidationError as error:
+            raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
 
     # --- parts
 
@@ -329,12 +344,15 @@ class Classifier:
         given = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
         vor = base.vor
-        if vor and self.epochs is not None:  # its share stays the same
-            vor = replace(vor, epochs=max(1, round(vor.epochs * self.epochs / base.epochs)))
+        if vor and self.epochs == 1:
+            raise OvorError(f"{base.name} needs two epochs, one of them for VOR: give more epochs.")
         try:
+            if vor and self.epochs is not None:  # its share stays the same
+                vor = replace(vor, epochs=max(1, round(vor.epochs * self.epochs / base.epochs)))
             run = replace(base, **given, vor=vor)
         except ValidationError as error:
             raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
+        parse_options(run.method, run.options)
         if at_once(run.method):
             raise OvorError(f"{run.method} learns all classes at once: choose another method.")
         if run.vor and not takes_vor(run.method):
@@ -383,6 +401,8 @@ def network_of(model: Model, path: Path, backbone: str | None) -> Backbone:
     """The backbone that the model was learned with, or a sentence that says which."""
     wanted = model.about.backbone
     if wanted.bundled:
+        if any(tensor.dtype != torch.float32 for tensor in model.backbone.values()):
+            raise OvorError(f"The backbone in {path} is not of 32-bit numbers: bundle it anew.")
         vit = build(model.backbone, wanted.num_heads or None, path.name)
         return Backbone(vit, wanted.name, wanted.source, wanted.sha256)
     try:
@@ -402,15 +422,26 @@ def network_of(model: Model, path: Path, backbone: str | None) -> Backbone:
 
 
 def learner_of(model: Model, network: Backbone, device: torch.device, path: Path) -> Learner:
-    run = model.about.run
+    run, arch = model.about.run, network.vit.arch
+    if run.transform.size % arch.patch_size:
+        raise OvorError(
+            f"{path} wants images of {run.transform.size} pixels, which its backbone cannot part "
+            f"into patches of {arch.patch_size}: learn it anew."
+        )
     learner = build_learner(run.method, run.options, network.vit, nullcontext).to(device)
     for number, task in enumerate(model.about.tasks):
         learner.begin_task(len(task.classes), (run.seed, number))
-    try:
-        learner.load_learned_state(model.state)
-    except RuntimeError as error:  # torch lists every tensor that is missing or of another shape
-        raise OvorError(f"The weights in {path} do not fit its classes: learn it anew.") from error
+    if outline(model.state) != outline(learner.learned_state()):
+        raise OvorError(
+            f"The weights in {path} do not fit its method, its classes and its backbone: learn it "
+            "anew."
+        )
+    learner.load_learned_state(model.state)
     return learner.eval()
+
+
+def outline(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
 
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
+import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
+# Control characters, line separators and what is not UTF-8: they break the lines of an answer.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -27,8 +30,11 @@ def explain(error: ValidationError) -> str:
     for item in error.errors():
         where = ".".join(str(part) for part in item["loc"])
         what = item["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}: {what} (got {item['input']!r})" if where else what)
-    return "; ".join(parts)
+        if item["type"] not in ("missing", "value_error"):  # there the input is all around it
+            got = repr(item["input"])
+            what += f" (got {got if len(got) < 60 else got[:60] + '...'})"
+        parts.append(f"{where}: {what}" if where else what)
+    return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -87,7 +93,7 @@ class Vor:
 class Transform:
     """How images become tensors."""
 
-    size: Annotated[int, Field(ge=0)] = 0
+    size: Annotated[int, Field(ge=0, le=4096)] = 0
     """side of the square input; 0 takes the backbone's own"""
     scale: tuple[Positive, Positive] = (0.08, 1.0)
     """area of the random training crop"""
@@ -95,11 +101,11 @@ class Transform:
     """aspect of the random training crop"""
     flip: Fraction = 0.5
     """probability of a horizontal flip in training"""
-    crop_pct: Annotated[float, Field(gt=0, le=1)] = 0.875
+    crop_pct: Annotated[float, Field(ge=0.1, le=1)] = 0.875
     """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
-    mean: float = 0.0
+    mean: Fraction = 0.0
     """0 as in the paper, although most checkpoints were trained with 0.5"""
-    std: Positive = 1.0
+    std: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ovor.answers import Answering, answers
 from ovor.config import OvorError
-from ovor.data.folders import listed
+from ovor.data.folders import at_home, listed
 from ovor.data.lesson import Lesson, OnError, checked, from_folder, labelled, renamed
 from ovor.data.pictures import Picture, spread
 from ovor.unknown import auroc, fpr_at_tpr
@@ -26,7 +26,7 @@ def examine(
     listen: Listener,
 ) -> dict[str, Any]:
     """Everything `ovor evaluate` says, as one value; shares are in percent."""
-    groups, notes = from_folder(folder.expanduser())
+    groups, notes = from_folder(at_home(folder))
     groups = renamed(groups, rename)
     names = model.classes_.tolist()
     strange = [name for name in groups if name not in names]

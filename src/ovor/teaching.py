@@ -5,6 +5,7 @@ which say how low the energies of the task's new images will be.
 """
 
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,6 +81,11 @@ def teach(
     with torch.no_grad():
         features, _ = features_of(session, learner.features, test_images(session, number), event)
         logits = learner.logits(features).cpu()
+        if not logits.isfinite().all():
+            raise OvorError(
+                "Learning ran out of bounds, and the weights are no numbers any more: choose a "
+                "smaller learning rate (--lr), and begin anew (--restart)."
+            )
     held_out = len(task.test) if task.test is not task.train else 0
     learned = Learned(lesson.class_names, lesson.counts, held_out, threshold=0.0)
     tasks = (*past.tasks, learned)
@@ -137,7 +143,7 @@ def parted(lesson: Lesson, hold_out: float, seed: tuple[int, int], start: int) -
     for number in range(len(lesson.class_names)):
         own = draw.permutation(np.flatnonzero(labels == number))
         count = max(1, round(len(own) * hold_out)) if hold_out and len(own) >= HOLDS_OUT else 0
-        chosen.append(own[:count])
+        chosen.append(own[: min(count, len(own) - 1)])  # one at least is learned from
     held = np.sort(np.concatenate(chosen))
     rest = np.setdiff1d(np.arange(len(labels)), held)
     train = Part(rest, labels[rest] + start)
@@ -189,9 +195,10 @@ def check_same(session: Session) -> None:
 
 def estimate(past: Past, lesson: Lesson, hold_out: float) -> Estimate:
     """By one real step, after one that does not count; nothing is learned or written."""
-    session = prepare(past, lesson, Path(), hold_out, lambda event: None)
+    with tempfile.TemporaryDirectory() as folder:  # where no checkpoint is
+        session = prepare(past, lesson, Path(folder, "none"), hold_out, lambda event: None)
+        learner, _, _ = begin(session, past)
     run, number = session.run, len(past.tasks)
-    learner, _, _ = begin(replace(session, checkpoint=Path("no checkpoint")), past)
     learner.begin_task(len(lesson.class_names), (run.seed, number))
     epochs = learner.epochs(run, number)
     images, labels = next(batches(session, number, 0, run.batch_size))

@@ -4,6 +4,7 @@ The architecture is read off the tensors, so that any plain ViT loads without be
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -54,7 +55,7 @@ def load_backbone(
             if not path.is_file():
                 raise OvorError("the embedded backbone is missing; install ovor again.")
             return load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # Path.expanduser fails for a file called ~x
     timm_name = None if path.suffix in READERS else TIMM_NAME.fullmatch(name)
     if timm_name is None:
         check_is_a_path(path, name)

@@ -4,8 +4,11 @@ Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed 
 that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 
 from pydantic import ValidationError
 
@@ -16,7 +19,7 @@ from ovor.cli.grid import grid_command
 from ovor.cli.learn import forget_command, learn_command
 from ovor.cli.run import run_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
-from ovor.config import OvorError, explain
+from ovor.config import UNPRINTABLE, OvorError, explain
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "learn": learn_command,
@@ -36,6 +39,16 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
 }
 
 
+REMEDIES = {
+    errno.ENOSPC: "free some space, and try again",
+    errno.EDQUOT: "free some space, and try again",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
 def overview() -> str:
     lines = [
         "usage: ovor COMMAND [OPTIONS]",
@@ -50,7 +63,20 @@ def overview() -> str:
     return "\n".join(lines)
 
 
+def one_line(error: object) -> str:
+    """File names may hold line breaks, and what is not UTF-8."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(error))
+
+
+def failed(sentence: str) -> int:
+    print(f"ovor: {one_line(sentence)}", file=sys.stderr)
+    return 1
+
+
 def main() -> None:
+    if isinstance(sys.stdout, TextIOWrapper):  # a file's name goes out by the bytes it came in
+        sys.stdout.reconfigure(errors="surrogateescape")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # no line for each try to reach the hub
     argv = sys.argv[1:]
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
@@ -64,20 +90,26 @@ def main() -> None:
         sys.exit(wrong_usage(f"ovor: there is no command {argv[0]!r}; ovor --help lists them."))
     try:
         COMMANDS[argv[0]](argv[1:])
-    except OvorError as error:
-        if "--debug" in argv:
-            raise
-        print(f"ovor: {error}", file=sys.stderr)
-        sys.exit(1)
     except ValidationError as error:
-        sys.exit(wrong_usage(f"ovor: {explain(error)}."))
+        sys.exit(wrong_usage(f"ovor: {one_line(explain(error))}."))
     except BrokenPipeError:  # `ovor run | head`: nobody reads on
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:
-        if "--debug" in argv:
-            raise
-        print(f"ovor: {error.filename or ''}: {error.strerror or error}.", file=sys.stderr)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(stopped("Stopped before anything was done."))
+    except Exception as error:
+        if "--debug" in argv:
+            raise
+        sys.exit(failed(in_words(error)))
+
+
+def in_words(error: Exception) -> str:
+    if isinstance(error, OvorError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return "The memory is full: choose a smaller --batch-size, or free some."
+    if isinstance(error, OSError):
+        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
+        return f"{error.filename}: {what}" if error.filename else what
+    kind = type(error).__name__
+    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from pydantic.dataclasses import dataclass as checked
 
-from ovor.cli.arguments import NOT_GIVEN, Device, Model, pair, parse
+from ovor.cli.arguments import NOT_GIVEN, Device, Model, Rename, parse, renames
 from ovor.config import Count
 
 if TYPE_CHECKING:
     from ovor.answers import Answering
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class PredictArguments:
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
@@ -51,8 +50,10 @@ def predict_command(argv: list[str]) -> None:
     rows = model_text.predictions(model, paths, arguments.top, arguments.on_error)
     if arguments.json:
         print(json.dumps(list(rows)))
-    else:
-        model_text.print_predictions(rows, paths)
+        return
+    if arguments.on_error == "stop":  # all or nothing: an error leaves no half of the answers
+        rows = iter(list(rows))
+    model_text.print_predictions(rows, paths)
 
 
 def open_any(path: Path, backbone: str | None, device: str) -> "Answering":
@@ -65,7 +66,7 @@ def open_any(path: Path, backbone: str | None, device: str) -> "Answering":
     return Classifier.load(path, backbone=backbone, device=device)
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class EvaluateArguments:
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
@@ -73,7 +74,7 @@ class EvaluateArguments:
     """one sub-folder of images per class, of classes that the model knows"""
     unknown: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
     """images of other things, which the model should not know"""
-    rename: Annotated[tuple[str, ...], tyro.conf.arg(metavar="OLD=NEW ...")] = ()
+    rename: Rename = ()
     """classes that the model knows under other names than those of their folders"""
     on_error: Literal["stop", "skip"] = "stop"
     """at an image that cannot be read: stop, or list it and go on without it"""
@@ -96,7 +97,7 @@ def evaluate_command(argv: list[str]) -> None:
         "Accuracy on labelled images, per class and per task, and how many are called unknown; "
         "with --unknown also how well images of other things are told from them.",
     )
-    rename = dict(pair(text) for text in arguments.rename)
+    rename = renames(arguments.rename)
     from ovor.cli import model_text
     from ovor.exam import examine
 

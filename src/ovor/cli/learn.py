@@ -3,15 +3,15 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked
 
-from ovor.cli.arguments import NOT_GIVEN, Device, Model, pair, parse
+from ovor.cli.arguments import NOT_GIVEN, Device, Model, Rename, parse, renames
 from ovor.cli.exits import stopped
 from ovor.config import Count, Fraction, OvorError, Positive
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ovor.classifier import Classifier
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class LearnArguments:
     model: Model
     """the model file, such as garden.ovor; made if it does not exist"""
@@ -30,7 +30,7 @@ class LearnArguments:
     (default: vit_base_patch16_224.augreg_in21k_ft_in1k). Of an old one: where it is now"""
     method: Annotated[str | None, NOT_GIVEN] = None
     """of a new model (default: ovor)"""
-    rename: Annotated[tuple[str, ...], tyro.conf.arg(metavar="OLD=NEW ...")] = ()
+    rename: Rename = ()
     """learn classes under other names than those of their folders"""
     skip_known: bool = False
     """leave out classes that the model knows already"""
@@ -75,20 +75,16 @@ def learn_command(argv: list[str]) -> None:
         "Teach the classes in FOLDER to MODEL. New classes only; old images are not needed, and "
         "none is kept. Killed at any moment, the model is as before, and --resume goes on.",
     )
-    rename = dict(pair(text) for text in arguments.rename)
+    rename = renames(arguments.rename)
     from ovor.experiments.progress import RunProgress
-    from ovor.modelfile import alone, unfinished
+    from ovor.modelfile import alone, check_place, unfinished
 
+    check_place(arguments.model)
     path, checkpoint = arguments.model, unfinished(arguments.model)
-    with alone(path):
+    with nullcontext() if arguments.dry_run else alone(path):
         model = open_model(arguments)
-        if checkpoint.exists() and (arguments.restart or is_done(checkpoint, model)):
-            checkpoint.unlink()
-        if checkpoint.exists() and not arguments.resume and not arguments.dry_run:
-            raise OvorError(
-                f"A lesson of {path} was stopped before its end: continue it (--resume), or throw "
-                "it away and begin anew (--restart)."
-            )
+        if not arguments.dry_run:
+            settle(checkpoint, model, arguments)
         try:
             with RunProgress(model.run()) as progress:
                 lesson = model.lesson(
@@ -100,7 +96,7 @@ def learn_command(argv: list[str]) -> None:
                 )
                 notes = [*lesson.notes, *cautions(model, lesson)]
                 for note in notes:
-                    progress.console.print(note, highlight=False, soft_wrap=True)
+                    progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
                 if not arguments.dry_run:
                     model.learn_lesson(lesson, checkpoint, progress)
         except KeyboardInterrupt:
@@ -114,7 +110,7 @@ def learn_command(argv: list[str]) -> None:
         from ovor.cli import model_text
 
         if arguments.dry_run:
-            plan = model_text.plan(model, lesson)
+            plan = {**model_text.plan(model, lesson), "notes": notes}
             print(json.dumps(plan) if arguments.json else model_text.plan_in_words(plan))
             return
         model.save(path)
@@ -145,7 +141,21 @@ def open_model(arguments: LearnArguments) -> "Classifier":
         settings["method"] = arguments.method
     if arguments.backbone is not None:
         settings["backbone"] = arguments.backbone
-    return Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
+    model = Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
+    model.run()
+    model.where()
+    return model
+
+
+def settle(checkpoint: Path, model: "Classifier", arguments: LearnArguments) -> None:
+    """Is a lesson unfinished, and what is to become of it?"""
+    if checkpoint.exists() and (arguments.restart or is_done(checkpoint, model)):
+        checkpoint.unlink()
+    if checkpoint.exists() and not arguments.resume:
+        raise OvorError(
+            f"A lesson of {arguments.model} was stopped before its end: continue it (--resume), or "
+            "throw it away and begin anew (--restart)."
+        )
 
 
 def check_method(model: "Classifier", method: str) -> None:

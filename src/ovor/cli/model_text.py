@@ -2,24 +2,29 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ovor.answers import BATCH, Answering
 from ovor.config import OvorError
-from ovor.data.folders import find_images
+from ovor.data.folders import at_home, find_images
 from ovor.data.lesson import UNKNOWN, Lesson, OnError
 from ovor.data.pictures import to_image
 
 if TYPE_CHECKING:
     from ovor.classifier import Classifier
     from ovor.modelfile import Model
+
+
+ON_ONE_LINE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 class Counting:
@@ -76,7 +81,6 @@ def plan(model: "Classifier", lesson: Lesson) -> dict[str, Any]:
         "method": model.run().name,
         "seconds": round(cost.seconds, 1),
         "megabytes": round(cost.megabytes),
-        "notes": list(lesson.notes),
     }
 
 
@@ -135,11 +139,7 @@ def size(count: int) -> str:
 def image_paths(given: Sequence[str]) -> list[Path]:
     """Files as they are, folders with all images below them, - for standard input."""
     paths: list[Path] = []
-    for text in given:
-        if text == "-":
-            paths += [Path(line) for line in sys.stdin.read().splitlines() if line.strip()]
-            continue
-        path = Path(text).expanduser()
+    for path in spelled_out(given):
         if path.is_dir():
             found, _ = find_images(path)
             if not found:
@@ -150,6 +150,16 @@ def image_paths(given: Sequence[str]) -> list[Path]:
     if not paths:
         raise OvorError("There is no image to predict: give files or folders, or - and paths.")
     return paths
+
+
+def spelled_out(given: Sequence[str]) -> Iterator[Path]:
+    for text in given:
+        if text != "-":
+            yield at_home(text)
+            continue
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")  # names need not be UTF-8
+        yield from (Path(line) for line in sys.stdin.read().split("\n") if line.strip())
 
 
 def predictions(
@@ -203,21 +213,21 @@ def print_predictions(rows: Iterable[dict[str, Any]], paths: Sequence[Path]) -> 
             continue
         chances = [f"{best['class']} {100 * best['confidence']:.1f} %" for best in found["best"]]
         if not console.is_terminal:
-            columns = [found["image"], found["label"]]
+            columns = [found["image"].translate(ON_ONE_LINE), found["label"]]
             for best in found["best"]:
                 columns += [best["class"], f"{best['confidence']:.4f}"]
             print("\t".join(columns), flush=True)
-        elif found["unknown"]:
+            continue
+        image, chances = escape(f"{found['image']:<{width}}"), [escape(text) for text in chances]
+        if found["unknown"]:
             console.print(
-                f"{found['image']:<{width}}  [yellow]{UNKNOWN}[/yellow]  "
-                f"[dim](nearest: {', '.join(chances)})[/dim]",
+                f"{image}  [yellow]{UNKNOWN}[/yellow]  [dim](nearest: {', '.join(chances)})[/dim]",
                 highlight=False,
                 soft_wrap=True,
             )
         else:
             console.print(
-                f"{found['image']:<{width}}  [bold]{chances[0]}[/bold]  "
-                f"[dim]{', '.join(chances[1:])}[/dim]",
+                f"{image}  [bold]{chances[0]}[/bold]  [dim]{', '.join(chances[1:])}[/dim]",
                 highlight=False,
                 soft_wrap=True,
             )
@@ -234,7 +244,7 @@ def print_exam(found: dict[str, Any]) -> None:
     for column in ("class", "images", "right", "called unknown"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for entry in found["classes"]:
-        table.add_row(entry["class"], *cells(entry))
+        table.add_row(escape(entry["class"]), *cells(entry))
     table.add_section()
     for entry in found["tasks"]:
         table.add_row(f"task {entry['task']}", *cells(entry))
@@ -303,7 +313,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     table.add_column("threshold", justify="right")
     for number, task in enumerate(found["tasks"], 1):
         names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())
-        table.add_row(str(number), names, str(task["held_out"]), f"{task['threshold']:.3f}")
+        table.add_row(str(number), escape(names), str(task["held_out"]), f"{task['threshold']:.3f}")
     console.print(table)
     console.print(
         f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
@@ -313,4 +323,5 @@ def print_inspection(found: dict[str, Any]) -> None:
         f"{'in the file' if backbone['bundled'] else 'not in the file'}",
         highlight=False,
         soft_wrap=True,
+        markup=False,
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import NOT_GIVEN, Model, parse
 from ovor.cli.exits import wrong_usage
@@ -142,7 +141,7 @@ def fetch_command(argv: list[str]) -> None:
         print(f"{path}: {classes} classes, on the backbone {about.backbone.name}.")
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class DrawingsArguments:
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
     """where the folders of the classes go; made if it does not exist"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
@@ -39,17 +39,46 @@ def read_image(path: Path) -> Image.Image:
     """The picture as a viewer shows it: upright, on white where it is transparent, in RGB."""
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
-                ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
+                image.load()  # here, where what is broken is caught
+                turn_upright(image)
                 return to_rgb(image)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise OvorError(
+            f"The image {path} has more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million "
+            "pixels, which could fill the memory: make it smaller, or remove it."
+        ) from error
+    except FileNotFoundError as error:
+        raise OvorError(
+            f"The image {path} cannot be read, as there is no such file: check the path."
+        ) from error
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise OvorError(
-            f"The image {path} cannot be read ({error}): replace it by a whole copy, or remove it."
+            f"The image {path} cannot be read ({reason(error)}): replace it by a whole copy, or "
+            "remove it."
         ) from error
 
 
+def turn_upright(image: Image.Image) -> None:
+    try:
+        ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
+    except Exception:  # the pixels are whole, and without its EXIF a picture shows as it lies
+        return
+
+
+def reason(error: Exception) -> str:
+    """In brackets after a path: without the path, which some errors repeat, and on one line."""
+    if isinstance(error, UnidentifiedImageError):
+        return "it is empty, or no image"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(said.split()).rstrip(".") or type(error).__name__
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
+    if not all(image.size):
+        raise ValueError("it has no pixel")
     if image.mode == "F":
         raise ValueError("floating-point pixels have no agreed white; save it with 8 or 16 bits")
     if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion may clip it to white
@@ -62,7 +91,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def folder(path: str) -> Dataset:
-    root = Path(path).expanduser()
+    root = at_home(path)
     if not path:  # it would be the current folder
         raise OvorError("folder: names no folder: write folder:PATH.")
     if not root.is_dir():
@@ -85,11 +114,12 @@ def _classes(root: Path) -> dict[str, list[Path]]:
 
 def find_classes(root: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     """The image files of every class folder, however deep they lie in it; and the other files."""
-    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    entries = sorted(root.iterdir())
+    folders = [path for path in entries if path.is_dir() and not path.name.startswith(".")]
     if not folders:
         raise OvorError(f"{root} has no class folders: put the images of each class in one.")
     classes: dict[str, list[Path]] = {}
-    others = sorted(p for p in root.iterdir() if not p.is_dir())
+    others = [path for path in entries if path not in folders]
     for folder in folders:
         name = class_name(folder)
         if name in classes:
@@ -112,21 +142,44 @@ def class_name(folder: Path) -> str:
     except UnicodeEncodeError:
         shown = folder.name.encode("utf-8", "surrogateescape")
         raise OvorError(f"The folder {shown!r} has a name that is not UTF-8: rename it.") from None
-    return unicodedata.normalize("NFC", folder.name)
+    return as_name(folder.name)
+
+
+def as_name(text: str) -> str:
+    """With accents as one character each, however they were typed."""
+    return unicodedata.normalize("NFC", text)
+
+
+def at_home(path: str | Path) -> Path:
+    """With the home folder for a ~; unlike `Path.expanduser`, a file may be called ~x.jpg."""
+    return Path(os.path.expanduser(path))
 
 
 def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Image files in the folder and below it; and the others, hidden ones among them."""
+    """Image files in the folder and below it; and the others, hidden ones among them.
+
+    Links to folders are not followed, as they may lead in circles; what is no regular file, such as
+    a pipe, is no image whatever its name.
+    """
     found: list[Path] = []
     others: list[Path] = []
-    for parent, folders, names in os.walk(folder):
-        hidden = [name for name in folders if name.startswith(".")]
-        others += [Path(parent, name) for name in hidden]
-        folders[:] = [name for name in folders if name not in hidden]
+    for parent, folders, names in os.walk(folder, onerror=_closed):
+        left = [n for n in folders if n.startswith(".") or os.path.islink(os.path.join(parent, n))]
+        others += [Path(parent, name) for name in left]
+        folders[:] = [name for name in folders if name not in left]
         for name in names:
+            path = Path(parent, name)
             image = name.lower().endswith(SUFFIXES) and not name.startswith(".")
-            (found if image else others).append(Path(parent, name))
+            (found if image and path.is_file() else others).append(path)
     return sorted(found), sorted(others)
+
+
+def _closed(error: OSError) -> None:
+    """Without it a folder that may not be read would count as empty."""
+    raise OvorError(
+        f"The folder {error.filename} cannot be read ({error.strerror}): change its permissions, "
+        "or remove it."
+    ) from error
 
 
 def _given_split(
@@ -175,4 +228,4 @@ def _files(class_names: tuple[str, ...], paths: dict[str, list[Path]]) -> Files:
 
 
 def listed(names: list[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:5]) + (" and others" if len(names) > 5 else "")
+    return ", ".join(repr(name) for name in names[:5]) + (" and others" if len(names) > 5 else "")

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ovor.config import OvorError
-from ovor.data.folders import SPLITS, find_classes, listed
+from ovor.config import UNPRINTABLE, OvorError
+from ovor.data.folders import SPLITS, as_name, at_home, find_classes, listed
 from ovor.data.pictures import Picture, Pictures, spread
 
 UNKNOWN = "unknown"  # what an image is called that no task claims
@@ -49,7 +49,7 @@ def read_lesson(
 ) -> Lesson:
     """From a folder of class folders, from images and labels, or from (image, label) pairs."""
     if isinstance(source, str | Path) and labels is None:
-        groups, notes = from_folder(Path(source).expanduser())
+        groups, notes = from_folder(at_home(source))
     else:
         groups, notes = from_memory(source, labels), []
     groups = renamed(groups, rename)
@@ -105,7 +105,7 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Pic
         raise OvorError("There is no image to learn from: give some.")
     groups: dict[str, list[Picture]] = {}
     for picture, label in pairs:
-        groups.setdefault(str(label), []).append(picture)
+        groups.setdefault(as_name(str(label)), []).append(picture)
     return dict(sorted(groups.items()))
 
 
@@ -119,6 +119,7 @@ def _pair(item: Any) -> tuple[Picture, Any]:
 
 
 def renamed(groups: dict[str, list[Picture]], rename: dict[str, str]) -> dict[str, list[Picture]]:
+    rename = {as_name(old): as_name(new) for old, new in rename.items()}
     strange = sorted(rename.keys() - groups.keys())
     if strange:
         raise OvorError(
@@ -137,12 +138,17 @@ def new_ones(
     groups: dict[str, list[Picture]], known: set[str], skip_known: bool
 ) -> tuple[dict[str, list[Picture]], list[str]]:
     """Without the classes that are known already, if that is wanted."""
-    wrong = [name for name in groups if not name.strip() or name == UNKNOWN]
-    if wrong:
-        raise OvorError(
-            f"A class cannot be called {wrong[0]!r}: that is no name, or the answer for images of "
-            f"no class; rename it (--rename {wrong[0]}=NEW)."
-        )
+    for name in groups:
+        if name == UNKNOWN:
+            raise OvorError(
+                f"A class cannot be called {name!r}, which is the answer for images of no class: "
+                f"rename it (--rename {name}=NEW)."
+            )
+        if not name.strip() or UNPRINTABLE.search(name):
+            raise OvorError(
+                f"A class cannot be called {name!r}, which cannot be read on one line: rename the "
+                "folder."
+            )
     old = [name for name in groups if name in known]
     if not old:
         return groups, []
@@ -187,7 +193,7 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
 def _identity(item: Picture) -> bytes:
     """What tells one image from another without decoding it."""
     if isinstance(item, str | Path):
-        path = Path(item).expanduser()
+        path = at_home(item)
         return repr((path.parent.name, path.name, path.stat().st_size)).encode()
     content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
     return hashlib.sha256(content).digest()

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from ovor.config import OvorError
 from ovor.data.base import Integers
-from ovor.data.folders import find_images, read_image, to_rgb
+from ovor.data.folders import at_home, find_images, read_image, reason, to_rgb
 
 Picture = Any  # str, Path, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
 
@@ -33,9 +33,9 @@ class Pictures:
 def to_image(picture: Picture) -> Image.Image:
     """As RGB, upright."""
     if isinstance(picture, str | Path):
-        return read_image(Path(picture).expanduser())
+        return read_image(at_home(picture))
     if isinstance(picture, Image.Image):
-        return to_rgb(ImageOps.exif_transpose(picture))
+        return from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
         return from_pixels(channels_last(picture))
     if isinstance(picture, np.ndarray):
@@ -46,13 +46,23 @@ def to_image(picture: Picture) -> Image.Image:
     )
 
 
+def from_pillow(image: Image.Image) -> Image.Image:
+    try:
+        return to_rgb(ImageOps.exif_transpose(image))
+    except Exception as error:  # opened, but its file is broken
+        raise OvorError(
+            f"An image in memory cannot be read ({reason(error)}): give another, or leave it out."
+        ) from error
+
+
 def channels_last(tensor: Any) -> NDArray[Any]:
-    array = np.asarray(tensor.detach().cpu())
+    tensor = tensor.detach().cpu()
+    array = np.asarray(tensor.float() if tensor.is_floating_point() else tensor)
     if array.ndim == 3:
         array = array.transpose(1, 2, 0)
     if array.dtype.kind != "f":
         return array
-    if not len(array) or not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
+    if not array.size or not np.isfinite(array).all() or array.min() < 0 or array.max() > 1:
         raise OvorError(
             "A tensor of floats must hold values from 0 to 1, before any normalisation; "
             "give those, or bytes."
@@ -78,7 +88,7 @@ def from_pixels(array: NDArray[Any]) -> Image.Image:
 def spread(pictures: Any) -> list[Picture]:
     """One by one: a folder's images, whatever the depth; the rows of an array; the list itself."""
     if isinstance(pictures, str | Path):
-        path = Path(pictures).expanduser()
+        path = at_home(pictures)
         if not path.exists():
             raise OvorError(f"There is no file or folder {path}: check the path.")
         return find_images(path)[0] if path.is_dir() else [path]

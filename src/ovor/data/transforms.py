@@ -16,6 +16,7 @@ from ovor.config import Transform
 if TYPE_CHECKING:
     from torch import Tensor
 
+LONGEST = 50  # times the shorter side
 TRIES = 10  # crops that may stick out of the image before the central one is taken
 Box = tuple[int, int, int, int]
 
@@ -64,12 +65,22 @@ def train_view(image: Image.Image, view: View, size: int) -> Image.Image:
 
 def test_view(image: Image.Image, transform: Transform) -> Image.Image:
     """The shorter side to size / crop_pct, then the central square."""
+    image = middle(image)
     size, shorter = transform.size, min(image.size)
     scaled = int(size / transform.crop_pct)
     width, height = (scaled * side // shorter for side in image.size)
     image = image.resize((width, height), Image.Resampling.BILINEAR)
     left, upper = round((width - size) / 2), round((height - size) / 2)
     return image.crop((left, upper, left + size, upper + size))
+
+
+def middle(image: Image.Image) -> Image.Image:
+    """Of a strip the part around the centre: all of it, scaled, could fill the memory."""
+    width, height = (min(side, LONGEST * min(image.size)) for side in image.size)
+    if (width, height) == image.size:
+        return image
+    left, upper = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, upper, left + width, upper + height))
 
 
 def normalised(pixels: "Tensor", transform: Transform) -> "Tensor":

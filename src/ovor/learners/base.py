@@ -78,7 +78,8 @@ class Learner(nn.Module):
     def forget(self, task: int, row: int) -> None:
         """Take a class out of what classifies, counted within its task."""
         raise OvorError(
-            f"{type(self).__name__} cannot forget one class: its weights mix all of them."
+            f"{type(self).__name__} cannot forget one class, as its weights mix all of them: learn "
+            "the others anew."
         )
 
     def learnable(self) -> list[nn.Parameter]:
