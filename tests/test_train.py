@@ -320,7 +320,7 @@ def test_parts_are_small_unless_the_loss_looks_at_the_whole_batch(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str, largest: int
 ) -> None:
     """L2P's matching as released does."""
-    monkeypatch.setattr(loop, "KEPT_BLOCK", 1)
+    monkeypatch.setattr(feed, "KEPT_BLOCK", 1)
     run = replace(tiny_run, method="l2p", options={"match": match}, vor=None)
     session, learner = prepare(run, tmp_path / "c")
     learner.begin_task(3, (0, 0))
@@ -343,7 +343,7 @@ def test_a_few_test_images_are_read_once(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, read: int
 ) -> None:
     session, _ = prepare(tiny_run, tmp_path / "c")
-    monkeypatch.setattr(loop, "KEPT_VIEWS", limit)
+    monkeypatch.setattr(feed, "KEPT_VIEWS", limit)
     paths = []
     plain = Files.image
 

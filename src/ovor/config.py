@@ -103,7 +103,7 @@ class Transform:
     """probability of a horizontal flip in training"""
     crop_pct: Annotated[float, Field(ge=0.1, le=1)] = 0.875
     """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
-    mean: Fraction = 0.0
+    mean: Annotated[float, Field(ge=-100, le=100)] = 0.0
     """0 as in the paper, although most checkpoints were trained with 0.5"""
     std: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
