@@ -1,15 +1,21 @@
 """A tiny random backbone and a tiny folder of images, on which a whole run takes a second."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from PIL import Image
 from safetensors.torch import save_file
 
 from ovor.backbones.vit import Architecture, VisionTransformer
 from ovor.config import Npos, Run, Transform, Vor
+
+# The same examples every time; HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 torch.set_num_threads(1)  # two threads on two cores that pytest-xdist also uses only wait
 

@@ -267,7 +267,7 @@ MODELS = [
     Case("newer", says("schema", value=2), INSPECT, "has the format 2, and this version of ovor"),
     Case("newer", says("schema", value=2), LEARN, "update ovor"),
     Case("older", says("schema", value=0), INSPECT, "reads 1: learn it anew"),
-    Case("schema in words", says("schema", value="new"), INSPECT, "has the format new"),
+    Case("schema in words", says("schema", value="new"), INSPECT, "has the format 'new'"),
     Case("no schema", lacks("schema"), INSPECT, "has the format None"),
     Case("no words", lacks("about"), INSPECT, "does not say what a model must"),
     Case("no run", lacks("about", "run"), INSPECT, "must (run: Field required)"),

@@ -21,7 +21,15 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class OvorError(Exception):
-    """Something the user can mend; its text is one sentence that names what to do."""
+    """Something the user can mend; its text is one sentence that names what to do, in one line."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(one_line(sentence))
+
+
+def one_line(text: str) -> str:
+    """With what would break the line written out, such as \\n."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def explain(error: ValidationError) -> str:

@@ -105,7 +105,7 @@ def read_model(path: Path) -> Model:
     schema = meta.get("schema")
     if schema != SCHEMA:
         raise OvorError(
-            f"{path} has the format {schema}, and this version of ovor reads {SCHEMA}: "
+            f"{path} has the format {schema!r}, and this version of ovor reads {SCHEMA}: "
             + ("update ovor." if isinstance(schema, int) and schema > SCHEMA else "learn it anew.")
         )
     try:

@@ -19,7 +19,7 @@ from ovor.cli.grid import grid_command
 from ovor.cli.learn import forget_command, learn_command
 from ovor.cli.run import run_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
-from ovor.config import UNPRINTABLE, OvorError, explain
+from ovor.config import OvorError, explain, one_line
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "learn": learn_command,
@@ -61,11 +61,6 @@ def overview() -> str:
         lines.append(f"  {name:<10} {(command.__doc__ or '').strip()}")
     lines += ["", "ovor COMMAND --help tells more; ovor --version prints the version."]
     return "\n".join(lines)
-
-
-def one_line(error: object) -> str:
-    """File names may hold line breaks, and what is not UTF-8."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(error))
 
 
 def failed(sentence: str) -> int:

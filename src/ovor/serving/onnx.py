@@ -178,7 +178,7 @@ class OnnxClassifier:
         about = json.loads(said)
         if about.get("schema") != SCHEMA:
             raise OvorError(
-                f"{path} has the format {about.get('schema')}, and this version of ovor reads "
+                f"{path} has the format {about.get('schema')!r}, and this version of ovor reads "
                 f"{SCHEMA}: update ovor, or export it anew."
             )
         return cls(session, about)
