@@ -47,13 +47,16 @@ def predict_command(argv: list[str]) -> None:
 
     paths = model_text.image_paths(arguments.images)
     model = open_any(arguments.model, arguments.backbone, arguments.device)
-    rows = model_text.predictions(model, paths, arguments.top, arguments.on_error)
-    if arguments.json:
-        print(json.dumps(list(rows)))
+    asked = (model, paths, arguments.top, arguments.on_error)
+    if arguments.on_error == "skip" and not arguments.json:  # as they come: the lines tell enough
+        model_text.print_predictions(model_text.predictions(*asked), paths)
         return
-    if arguments.on_error == "stop":  # all or nothing: an error leaves no half of the answers
-        rows = iter(list(rows))
-    model_text.print_predictions(rows, paths)
+    with model_text.Counting("predicting") as listen:
+        rows = list(model_text.predictions(*asked, listen))
+    if arguments.json:
+        print(json.dumps(rows))
+    else:  # all or nothing: an error leaves no half of the answers
+        model_text.print_predictions(rows, paths)
 
 
 def open_any(path: Path, backbone: str | None, device: str) -> "Answering":

@@ -1,7 +1,7 @@
 """What people and programs read of a growing classifier: plans, lessons, predictions, exams."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
@@ -163,31 +163,34 @@ def spelled_out(given: Sequence[str]) -> Iterator[Path]:
 
 
 def predictions(
-    model: Answering, paths: Sequence[Path], top: int, on_error: OnError
+    model: Answering,
+    paths: Sequence[Path],
+    top: int,
+    on_error: OnError,
+    listen: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Iterator[dict[str, Any]]:
     """A row an image, as the batches come."""
     names = model.classes_
-    with Counting("predicting") as listen:
-        for start in range(0, len(paths), BATCH):
-            batch = paths[start : start + BATCH]
-            images, errors = {}, {}
-            for path in batch:
-                try:
-                    images[path] = to_image(path)
-                except OvorError as error:
-                    if on_error == "stop":
-                        raise OvorError(
-                            f"{error} Or go on without such images (--on-error skip)."
-                        ) from error
-                    errors[path] = str(error)
-            rows = {}
-            if images:
-                answers = model.answer(list(images.values()))
-                for path, chances, margin in zip(images, *answers, strict=True):
-                    rows[path] = row(path, names, chances, margin, top)
-            listen({"event": "predict", "total": len(paths), "images": len(batch)})
-            for path in batch:
-                yield rows.get(path) or {"image": str(path), "error": errors[path]}
+    for start in range(0, len(paths), BATCH):
+        batch = paths[start : start + BATCH]
+        images, errors = {}, {}
+        for path in batch:
+            try:
+                images[path] = to_image(path)
+            except OvorError as error:
+                if on_error == "stop":
+                    raise OvorError(
+                        f"{error} Or go on without such images (--on-error skip)."
+                    ) from error
+                errors[path] = str(error)
+        rows = {}
+        if images:
+            answers = model.answer(list(images.values()))
+            for path, chances, margin in zip(images, *answers, strict=True):
+                rows[path] = row(path, names, chances, margin, top)
+        listen({"event": "predict", "total": len(paths), "images": len(batch)})
+        for path in batch:
+            yield rows.get(path) or {"image": str(path), "error": errors[path]}
 
 
 def row(path: Path, names: Any, chances: Any, margin: float, top: int) -> dict[str, Any]:
