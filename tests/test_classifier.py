@@ -218,3 +218,35 @@ def test_class_names_in_any_script(tmp_path: Path) -> None:
     model = Classifier("embedded", "simplecil").learn(arrays, names)
     model.save(tmp_path / "m.ovor")
     assert Classifier.load(tmp_path / "m.ovor").predict(arrays).labels.tolist() == names
+
+
+def test_a_stack_of_grey_images_is_many(model: Classifier) -> None:
+    greys = DRAWINGS.train.pixels[:7]
+    expected = model.predict_proba([DRAWINGS.train.image(i) for i in range(7)])
+    np.testing.assert_array_equal(model.predict_proba(greys), expected)
+    np.testing.assert_array_equal(model.predict_proba(torch.from_numpy(greys)), expected)
+    assert len(model.predict(greys[0]).labels) == 1
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_label_is_no_class(missing: object) -> None:
+    with pytest.raises(OvorError, match="label is missing"):
+        Classifier("embedded", "simplecil").partial_fit(DRAWINGS.train.pixels[:2], ["a", missing])
+
+
+def test_sharing_replaces_nothing_but_what_was_shared(model: Classifier, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("my notes")
+    with pytest.raises(OvorError, match="not shared from here"):
+        model.push_to_hub(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    for _ in range(2):
+        model.push_to_hub(str(tmp_path / "new"))
+    assert Classifier.from_pretrained(str(tmp_path / "new")).tasks_ == model.tasks_
+
+
+def test_the_advice_is_for_the_folder_that_is_there(
+    model: Classifier, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    draw(tmp_path, ["hot dog"], 3)
+    with pytest.raises(OvorError, match="--rename 'hot dog=NEW'"):
+        model.learn(tmp_path, rename={"hot dog": "banana"})

@@ -40,6 +40,7 @@ from ovor.modelfile import (
     Learned,
     Model,
     Network,
+    check_place,
     read_model,
     write_model,
 )
@@ -130,7 +131,13 @@ class Classifier:
         self.__dict__.update(fresh.__dict__)
         return self
 
-    def partial_fit(self, X: Any, y: Iterable[Any] | None = None) -> Self:  # noqa: N803
+    def partial_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Iterable[Any] | None = None,
+        classes: object = None,
+    ) -> Self:
+        """The next task. Labels become strings; `classes` is there for scikit-learn, and unused."""
         return self.learn(X, y)
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
@@ -261,6 +268,7 @@ class Classifier:
         tensors = network.vit.state_dict() if inside else {}
         about = self.about()
         about = replace(about, backbone=replace(about.backbone, bundled=inside))
+        check_place(at_home(path))
         write_model(at_home(path), Model(about, state, tensors))
 
     @classmethod

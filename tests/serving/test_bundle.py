@@ -114,12 +114,12 @@ def test_a_bundle_learns_on_and_stays_one(place: Place, ovor: Command) -> None:
     assert read_model(whole).about.backbone.bundled
 
 
-def test_a_model_is_bundled_in_its_place(place: Place, ovor: Command) -> None:
-    before = place.model.stat().st_size
-    assert ovor("export", place.model, place.model, "--bundle").code == 0
-    place.backbone.unlink()
-    assert place.model.stat().st_size > before
-    assert predicted(ovor, place.model, place.images) == place.expected
+def test_a_bundle_does_not_replace_a_file(place: Place, ovor: Command) -> None:
+    before = place.model.read_bytes()
+    ended = ovor("export", place.model, place.model, "--bundle")
+    assert ended.code == 1
+    assert "exists already" in ended.err
+    assert place.model.read_bytes() == before
 
 
 def test_a_bundle_keeps_heads_that_only_the_file_told(

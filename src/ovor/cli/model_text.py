@@ -115,10 +115,10 @@ def learned_in_words(model: "Classifier", path: Path) -> str:
     )
     wanted = model.false_alarms
     if task.held_out < 1 / max(wanted, 1e-9) - 1:
-        few = f"{task.held_out} held-out images" if task.held_out else "the images learned from"
+        few = f"{task.held_out} held-out image(s)" if task.held_out else "images learned from"
         words += (
-            f"\nWhat is unknown was set by {few}: for {100 * wanted:g} % false alarms it takes at "
-            f"least {round(1 / max(wanted, 1e-9)) - 1}, so expect more of them."
+            f"\nWhat is unknown was set by {few}. For {100 * wanted:g} % false alarms it takes at "
+            f"least {round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."
         )
     return words
 
@@ -159,7 +159,8 @@ def spelled_out(given: Sequence[str]) -> Iterator[Path]:
             continue
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # names need not be UTF-8
-        yield from (Path(line) for line in sys.stdin.read().split("\n") if line.strip())
+        lines = (line.removesuffix("\r") for line in sys.stdin.read().split("\n"))
+        yield from (Path(line) for line in lines if line.strip())
 
 
 def predictions(
@@ -262,9 +263,10 @@ def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def exam_in_words(found: dict[str, Any]) -> str:
-    words = f"{found['accuracy']:.1f} % right"
+    words = "Right, as the likeliest class, whether called unknown or not: "
+    words += f"{found['accuracy']:.1f} %"
     if found["accuracy_if_claimed"] is not None:
-        words += f"; {found['accuracy_if_claimed']:.1f} % of those not called unknown"
+        words += f"; of those not called unknown: {found['accuracy_if_claimed']:.1f} %"
     words += "."
     if "unknown" in found:
         other = found["unknown"]

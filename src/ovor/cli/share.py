@@ -43,9 +43,9 @@ def export_command(argv: list[str]) -> None:
     if arguments.bundle == (path.suffix == ".onnx"):
         sys.exit(
             wrong_usage(
-                "FILE must end in .onnx; to make a model file with its backbone add --bundle."
+                "ovor: FILE must end in .onnx; to make a model file with its backbone add --bundle."
                 if not arguments.bundle
-                else "--bundle makes a model file: choose a FILE that does not end in .onnx."
+                else "ovor: --bundle makes a model file: choose a FILE that does not end in .onnx."
             )
         )
     from ovor.serving.onnx import check_place, export_onnx
@@ -56,7 +56,9 @@ def export_command(argv: list[str]) -> None:
 
     found: dict[str, Any] = {"file": str(path)}
     if arguments.bundle:
-        with alone(path):  # it may be the model itself
+        if path.exists():
+            raise OvorError(f"{path} exists already: remove it, or choose another name.")
+        with alone(path):
             model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
             model.save(path, bundle=True)
     else:

@@ -115,7 +115,8 @@ def _classes(root: Path) -> dict[str, list[Path]]:
 def find_classes(root: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     """The image files of every class folder, however deep they lie in it; and the other files."""
     entries = sorted(root.iterdir())
-    folders = [path for path in entries if path.is_dir() and not path.name.startswith(".")]
+    hidden = (".", "__MACOSX")  # the latter comes of archives made on a Mac
+    folders = [path for path in entries if path.is_dir() and not path.name.startswith(hidden)]
     if not folders:
         raise OvorError(f"{root} has no class folders: put the images of each class in one.")
     classes: dict[str, list[Path]] = {}

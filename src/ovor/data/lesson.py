@@ -4,6 +4,7 @@ All that may be wrong with it is found here, before any time is spent on learnin
 """
 
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def read_lesson(
     else:
         groups, notes = from_memory(source, labels), []
     groups = renamed(groups, rename)
-    groups, more = new_ones(groups, set(known), skip_known)
+    groups, more = new_ones(groups, set(known), skip_known, rename)
     notes += more
     single = [name for name, items in groups.items() if len(items) == 1]
     if single:
@@ -87,7 +88,8 @@ def from_folder(root: Path) -> tuple[dict[str, list[Picture]], list[str]]:
     groups: dict[str, list[Picture]] = {name: list(paths) for name, paths in found.items()}
     if not others:
         return groups, []
-    return groups, [f"Not images, left out: {listed([str(p.relative_to(root)) for p in others])}."]
+    names = listed([str(path.relative_to(root)) for path in others])
+    return groups, [f"Not images in a class folder, left out: {names}."]
 
 
 def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Picture]]:
@@ -105,6 +107,8 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Pic
         raise OvorError("There is no image to learn from: give some.")
     groups: dict[str, list[Picture]] = {}
     for picture, label in pairs:
+        if label is None or label != label:  # None and NaN are how tables say that one is missing
+            raise OvorError(f"A label is missing ({label}): give every image one.")
         groups.setdefault(as_name(str(label)), []).append(picture)
     return dict(sorted(groups.items()))
 
@@ -134,15 +138,21 @@ def renamed(groups: dict[str, list[Picture]], rename: dict[str, str]) -> dict[st
     return result
 
 
+def advice(name: str, rename: dict[str, str]) -> str:
+    """The flag that gives a class another name, to be pasted into a shell."""
+    origin = next((old for old, new in rename.items() if new == name), name)
+    return f"--rename {shlex.quote(f'{origin}=NEW')}"
+
+
 def new_ones(
-    groups: dict[str, list[Picture]], known: set[str], skip_known: bool
+    groups: dict[str, list[Picture]], known: set[str], skip_known: bool, rename: dict[str, str]
 ) -> tuple[dict[str, list[Picture]], list[str]]:
     """Without the classes that are known already, if that is wanted."""
     for name in groups:
-        if name == UNKNOWN:
+        if name.strip().casefold() == UNKNOWN:
             raise OvorError(
                 f"A class cannot be called {name!r}, which is the answer for images of no class: "
-                f"rename it (--rename {name}=NEW)."
+                f"rename it ({advice(name, rename)})."
             )
         if not name.strip() or UNPRINTABLE.search(name):
             raise OvorError(
@@ -156,7 +166,7 @@ def new_ones(
         raise OvorError(
             f"{listed(old)} {'is' if len(old) == 1 else 'are'} learned already, and a class cannot "
             "be learned twice: leave it out (--skip-known), or give it another name "
-            f"(--rename {old[0]}=NEW)."
+            f"({advice(old[0], rename)})."
         )
     fresh = {name: items for name, items in groups.items() if name not in known}
     if not fresh:

@@ -96,7 +96,9 @@ def spread(pictures: Any) -> list[Picture]:
         return [pictures]
     dimensions = getattr(pictures, "ndim", None)
     if dimensions in (2, 3) and getattr(pictures, "dtype", None) != np.dtype(object):
-        return [pictures]
+        channels = pictures.shape[-1 if isinstance(pictures, np.ndarray) else 0]
+        if dimensions == 2 or channels <= 4:
+            return [pictures]  # else a stack of grey images
     if not isinstance(pictures, Iterable):
         raise OvorError(
             f"Images cannot be a {type(pictures).__name__}: give a path, a folder, an image or "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FILE = "model.ovor"
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 MARKUP = re.compile(r"[\\`*_\[\]<>#|~&$]")  # what Markdown may act on
+MARK = "library_name: ovor"
 CARD = """---
 library_name: ovor
 pipeline_tag: image-classification
@@ -50,8 +51,20 @@ def push(model: "Classifier", where: str | Path, *, private: bool = False) -> st
     if folder.exists() and not folder.is_dir():
         raise OvorError(f"{folder} is a file: give a folder (./name) or a repository (owner/name).")
     folder.mkdir(parents=True, exist_ok=True)
+    check_is_ours(folder)
     put(model, folder, where)
     return str(folder)
+
+
+def check_is_ours(folder: Path) -> None:
+    """What was shared here before may be replaced, and nothing else."""
+    page = folder / "README.md"
+    shared = page.is_file() and MARK in page.read_text(encoding="utf-8", errors="replace")
+    if not shared and (page.exists() or (folder / FILE).exists()):
+        raise OvorError(
+            f"{folder} has a README.md or {FILE} that was not shared from here: choose another "
+            "folder."
+        )
 
 
 def publish(model: "Classifier", where: str, private: bool) -> str:
