@@ -1,6 +1,6 @@
 # make demo   installs and learns ten tasks of drawings     make test   installs and tests
 # make check  style, types, import arrows                   make grid   the README's table (hours)
-# make bench  speed beside its targets (ARGS=--quick: 2 minutes instead of 14)
+# make bench  speed beside its targets (ARGS=--quick: 3 minutes instead of 14)
 PYTHON ?= python3
 BIN := .venv/bin
 # By the environment, so that it reaches pip's build environments too.

@@ -27,7 +27,7 @@ def main() -> int:
         description="Measures speed and memory side by side with what they are compared to. "
         "Exits with 1 if a target is missed.",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, about 2 minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, about 3 minutes")
     parser.add_argument(
         "--only", nargs="+", choices=[*PARTS, *BY_NAME], default=PARTS, help="some of the parts"
     )
