@@ -7,16 +7,22 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := constraints.txt
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow check bench grid clean
+.PHONY: demo test test-slow browser check bench grid clean
 
 demo: .venv/installed
 	$(BIN)/ovor run
 
-test: .venv/installed-dev
+test: .venv/installed-dev browser
 	$(BIN)/pytest -n 2
 
-test-slow: .venv/installed-dev
+test-slow: .venv/installed-dev browser
 	$(BIN)/pytest -n 2 -m slow
+
+# The tests of the pages drive Debian's Chromium; without it they are skipped, which CI refuses.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  apt-get update -qq && apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "No Chromium here: the tests of the pages are skipped. Install it: apt-get install chromium"
 
 check: .venv/installed-dev
 	$(BIN)/ruff check

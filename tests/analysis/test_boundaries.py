@@ -11,7 +11,7 @@ from PIL import Image
 
 from ovor.analysis import boundaries, confusion, figures
 from ovor.analysis.toy import Toy
-from ovor.config import OvorError, Vor
+from ovor.config import Vor
 
 SMALL = Toy(train=40, test=20, epochs=3, vor=Vor(epochs=1))
 
@@ -84,9 +84,3 @@ def test_what_cannot_be(arguments: list[str], code: int, words: str, tmp_path: P
     assert words in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_without_altair_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "DRAWING", ("altair", "no_such_module"))
-    with pytest.raises(OvorError, match="pip install altair vl-convert-python"):
-        figures.check(Path("here.png"))

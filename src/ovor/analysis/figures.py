@@ -1,10 +1,9 @@
-"""Figures as files: which kinds there are, and what must be installed to write them.
+"""Figures as files: which kinds there are.
 
-Altair and its converter are optional, so only modules that draw import them at the top.
+Altair takes a while to import, so only modules that draw import it at the top.
 """
 
 import io
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,17 +15,12 @@ if TYPE_CHECKING:
     import altair as alt
 
 KINDS = (".png", ".svg", ".html")
-DRAWING = ("altair", "vl_convert")
 
 
 def check(path: Path) -> None:
     """To be asked before any work is done."""
     if path.suffix.lower() not in KINDS:
         raise OvorError(f"A figure ends in {', '.join(KINDS)}: give {path} one of these endings.")
-    if any(find_spec(name) is None for name in DRAWING):
-        raise OvorError(
-            "Altair draws figures and is missing: pip install altair vl-convert-python."
-        )
 
 
 def save(chart: "alt.TopLevelMixin", path: Path) -> None:

@@ -1,0 +1,1 @@
+"""`ovor serve`: a classifier at work, as an HTTP API and a page."""
