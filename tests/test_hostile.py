@@ -720,3 +720,14 @@ def test_python_says_it_too(act: Act, says: str, world: Path) -> None:
     model.set_params(epochs=5, lr=0.1)
     np.testing.assert_array_equal(model.predict_proba("old"), before)
     assert contents(world) == files
+
+
+def test_nothing_that_can_be_read_is_a_failure(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.png").write_bytes(b"")
+    assert run(["predict", "m.ovor", "bad.png", "--on-error", "skip"], monkeypatch) == 1
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "bad.png cannot be read" in printed.err
+    assert printed.err.endswith("None of these images could be read: check the paths.\n")

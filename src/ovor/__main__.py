@@ -1,5 +1,15 @@
-"""`python -m ovor` is the command line too."""
+"""The command line, also as `python -m ovor`."""
 
-from ovor.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from ovor.cli import main as chosen  # takes a moment, in which Ctrl-C may come
+    except KeyboardInterrupt:
+        sys.exit(130)
+    chosen()
+
+
+if __name__ == "__main__":
+    main()

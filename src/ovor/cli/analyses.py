@@ -7,20 +7,18 @@ from typing import Annotated, Literal
 
 import tyro
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked
 
+from ovor.cli.arguments import optional, parse
 from ovor.config import Count
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class CostArguments:
     tasks: Count = 10
     """number of tasks"""
     classes: Count = 20
     """classes of each task"""
-    methods: Annotated[
-        tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")
-    ] = ()
+    methods: Annotated[tuple[str, ...], optional("NAME ...")] = ()
     """only these rows (default: every method)"""
     json: bool = False
     """print the tables as JSON, and nothing else"""
@@ -30,12 +28,11 @@ class CostArguments:
 
 def cost_command(argv: list[str]) -> None:
     """Learnable parameters, stored numbers and FLOPs of every method, beside the paper's."""
-    arguments = tyro.cli(
+    arguments = parse(
         CostArguments,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-        prog="ovor cost",
-        description="Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 "
+        argv,
+        "cost",
+        "Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 "
         "at 224 pixels, computed, beside the paper's (ImageNet-R in 10 tasks: the default).",
     )
     from rich.console import Console
@@ -50,7 +47,7 @@ def cost_command(argv: list[str]) -> None:
         Console().print(cost_text.as_tables(table), highlight=False)
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class FigureArguments:
     figure: tyro.conf.Positional[Literal["boundaries"]]
     """boundaries: Figure 1, inter-task confusion and what VOR does to it, on a toy in a plane"""
@@ -68,12 +65,11 @@ class FigureArguments:
 
 def figure_command(argv: list[str]) -> None:
     """A figure of the paper, drawn from real training, and its numbers."""
-    arguments = tyro.cli(
+    arguments = parse(
         FigureArguments,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-        prog="ovor figure",
-        description="Train a toy of two tasks with and without virtual outliers, draw its features "
+        argv,
+        "figure",
+        "Train a toy of two tasks with and without virtual outliers, draw its features "
         "and scores as the paper's Figure 1 does, and print how often it confuses the tasks.",
     )
     from ovor.analysis import figures
@@ -112,12 +108,11 @@ class DoctorArguments:
 
 def doctor_command(argv: list[str]) -> None:
     """What this machine has, which data sets are found, and how to get what is missing."""
-    arguments = tyro.cli(
+    arguments = parse(
         DoctorArguments,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-        prog="ovor doctor",
-        description="Versions, devices, the embedded backbone, and the paper's data sets: found, "
+        argv,
+        "doctor",
+        "Versions, devices, the embedded backbone, and the paper's data sets: found, "
         "or what to download and where to put it.",
     )
     from rich.console import Console

@@ -16,7 +16,11 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 Rename = Annotated[  # given twice, both count
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="OLD=NEW")
 ]
-NOT_GIVEN: Any = tyro.conf.arg(help_behavior_hint="")
+
+
+def optional(metavar: str) -> Any:
+    """For a flag whose default its help tells in words, if at all."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
 def parse(kind: type[Arguments], argv: list[str], name: str, description: str) -> Arguments:

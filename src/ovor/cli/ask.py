@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from ovor.cli.arguments import NOT_GIVEN, Device, Model, Rename, parse, renames
-from ovor.config import Count
+from ovor.cli.arguments import Device, Model, Rename, optional, parse, renames
+from ovor.config import Count, OvorError
 
 if TYPE_CHECKING:
     from ovor.answers import Answering
@@ -24,7 +24,7 @@ class PredictArguments:
     """how many classes to name, the likeliest first"""
     on_error: Literal["stop", "skip"] = "stop"
     """at an image that cannot be read: stop, or say so and go on"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     device: Device = "auto"
     """where to compute"""
@@ -49,7 +49,8 @@ def predict_command(argv: list[str]) -> None:
     model = open_any(arguments.model, arguments.backbone, arguments.device)
     asked = (model, paths, arguments.top, arguments.on_error)
     if arguments.on_error == "skip" and not arguments.json:  # as they come: the lines tell enough
-        model_text.print_predictions(model_text.predictions(*asked), paths)
+        if not model_text.print_predictions(model_text.predictions(*asked), paths):
+            raise OvorError("None of these images could be read: check the paths.")
         return
     with model_text.Counting("predicting") as listen:
         rows = list(model_text.predictions(*asked, listen))
@@ -75,13 +76,13 @@ class EvaluateArguments:
     """a model file, or an .onnx file that `ovor export` made"""
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
     """one sub-folder of images per class, of classes that the model knows"""
-    unknown: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    unknown: Annotated[Path | None, optional("FOLDER")] = None
     """images of other things, which the model should not know"""
     rename: Rename = ()
     """classes that the model knows under other names than those of their folders"""
     on_error: Literal["stop", "skip"] = "stop"
     """at an image that cannot be read: stop, or list it and go on without it"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     device: Device = "auto"
     """where to compute"""

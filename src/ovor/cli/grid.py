@@ -2,39 +2,39 @@
 
 import os
 import sys
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from pydantic import Field
-from pydantic.dataclasses import dataclass as checked
 
+from ovor.cli.arguments import Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.config import Count, OvorError, Run
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class GridArguments:
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")] = "core"
     """one of the tables above"""
-    data: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    data: Annotated[tuple[str, ...], optional("NAME ...")] = ()
     """data sets instead of the paper's: quickdraw needs no download"""
-    tasks: Annotated[tuple[Count, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    tasks: Annotated[tuple[Count, ...], optional("INT ...")] = ()
     """numbers of tasks instead of the paper's"""
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    methods: Annotated[tuple[str, ...], optional("NAME ...")] = ()
     """some rows of the table, by their methods"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """each seed is a class order, initial weights, augmentation and noise"""
-    backbone: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """another backbone than the data set's"""
-    epochs: Annotated[Count | None, tyro.conf.arg(help_behavior_hint="")] = None
+    epochs: Annotated[Count | None, optional("INT")] = None
     """other epochs than the method's; VOR's share stays the same"""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """where to compute; --jobs 1 to give one run all of a GPU"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """of the ViT"""
-    workers: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
+    workers: Annotated[int | None, optional("INT")] = None
     """processes of each run that load images (the paper's data sets have 4, the drawings none)"""
     cache: Annotated[float, Field(ge=0)] = 0.0
     """GB of decoded images to keep on disk, so that later epochs decode nothing"""
@@ -57,12 +57,11 @@ def grid_command(argv: list[str]) -> None:
     from ovor.experiments.tables import TABLES, sections
 
     listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
-    arguments = tyro.cli(
+    arguments = parse(
         GridArguments,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-        prog="ovor grid",
-        description="Every run of a table that is not done yet, then the table: mean ± population "
+        argv,
+        "grid",
+        "Every run of a table that is not done yet, then the table: mean ± population "
         "standard deviation over the seeds, beside the paper's figures and the difference where "
         f"the data are the paper's. Stop and continue it at will.\n\nTables:\n{listing}",
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from pydantic import Field
 
-from ovor.cli.arguments import NOT_GIVEN, Device, Model, Rename, parse, renames
+from ovor.cli.arguments import Device, Model, Rename, optional, parse, renames
 from ovor.cli.exits import stopped
 from ovor.config import Count, Fraction, OvorError, Positive
 
@@ -25,10 +25,10 @@ class LearnArguments:
     """the model file, such as garden.ovor; made if it does not exist"""
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
     """one sub-folder of images per class"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """of a new model: embedded (28-pixel drawings only), a timm name with its tag, or a file
     (default: vit_base_patch16_224.augreg_in21k_ft_in1k). Of an old one: where it is now"""
-    method: Annotated[str | None, NOT_GIVEN] = None
+    method: Annotated[str | None, optional("NAME")] = None
     """of a new model (default: ovor)"""
     rename: Rename = ()
     """learn classes under other names than those of their folders"""
@@ -42,23 +42,23 @@ class LearnArguments:
     """continue an unfinished lesson after its last epoch, if there is one"""
     restart: bool = False
     """throw an unfinished lesson away and begin it anew"""
-    epochs: Annotated[Count | None, NOT_GIVEN] = None
+    epochs: Annotated[Count | None, optional("INT")] = None
     """passes over the images (default: 20, with the embedded backbone 4)"""
-    batch_size: Annotated[Count | None, NOT_GIVEN] = None
+    batch_size: Annotated[Count | None, optional("INT")] = None
     """images per step, at most"""
-    lr: Annotated[Positive | None, NOT_GIVEN] = None
+    lr: Annotated[Positive | None, optional("FLOAT")] = None
     """learning rate"""
-    seed: Annotated[Annotated[int, Field(ge=0)] | None, NOT_GIVEN] = None
+    seed: Annotated[Annotated[int, Field(ge=0)] | None, optional("INT")] = None
     """of initial weights, augmentation and noise (default: 0)"""
-    false_alarms: Annotated[Fraction | None, NOT_GIVEN] = None
+    false_alarms: Annotated[Fraction | None, optional("FLOAT")] = None
     """share of images of learned classes that may be called unknown (default: 0.05)"""
-    hold_out: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, NOT_GIVEN] = None
+    hold_out: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, optional("FLOAT")] = None
     """share of images kept out of training to set that (default: 0.1)"""
     device: Device = "auto"
     """where to compute"""
-    workers: Annotated[Annotated[int, Field(ge=0)] | None, NOT_GIVEN] = None
+    workers: Annotated[Annotated[int, Field(ge=0)] | None, optional("INT")] = None
     """processes that load images (default: 0)"""
-    num_heads: Annotated[Count | None, NOT_GIVEN] = None
+    num_heads: Annotated[Count | None, optional("INT")] = None
     """attention heads of a new model's backbone, if they are not 64 wide"""
     json: bool = False
     """print what was learned as JSON, and nothing else"""
@@ -190,7 +190,7 @@ class ForgetArguments:
     """a model file; it is changed"""
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="CLASS")]
     """the class to take out"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     json: bool = False
     """print one JSON value, and nothing else"""

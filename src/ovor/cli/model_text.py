@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ovor.config import OvorError
 from ovor.data.folders import at_home, find_images
 from ovor.data.lesson import UNKNOWN, Lesson, OnError
 from ovor.data.pictures import to_image
+from ovor.experiments.progress import Live
 
 if TYPE_CHECKING:
     from ovor.classifier import Classifier
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ON_ONE_LINE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
-class Counting:
+class Counting(Live):
     """A bar of images with the time left, on a terminal; passes events on to it."""
 
     def __init__(self, what: str) -> None:
@@ -44,18 +44,6 @@ class Counting:
         self.row = self.bar.add_task(what, total=None)
         self.what = what
         self.kind = ""
-
-    def __enter__(self) -> "Counting":
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.bar.stop()
 
     def __call__(self, event: dict[str, Any]) -> None:
         if event["event"] != self.kind:
@@ -207,34 +195,36 @@ def row(path: Path, names: Any, chances: Any, margin: float, top: int) -> dict[s
     }
 
 
-def print_predictions(rows: Iterable[dict[str, Any]], paths: Sequence[Path]) -> None:
-    """Aligned on a terminal, with tabs in a pipe; unreadable images on stderr."""
+def print_predictions(rows: Iterable[dict[str, Any]], paths: Sequence[Path]) -> bool:
+    """Aligned on a terminal, with tabs in a pipe; unreadable images on stderr. Was any readable?"""
     console = Console()
     width = max(len(str(path)) for path in paths)
+    readable = False
     for found in rows:
         if "error" in found:
             print(found["error"], file=sys.stderr)
             continue
-        chances = [f"{best['class']} {100 * best['confidence']:.1f} %" for best in found["best"]]
-        if not console.is_terminal:
-            columns = [found["image"].translate(ON_ONE_LINE), found["label"]]
-            for best in found["best"]:
-                columns += [best["class"], f"{best['confidence']:.4f}"]
-            print("\t".join(columns), flush=True)
-            continue
-        image, chances = escape(f"{found['image']:<{width}}"), [escape(text) for text in chances]
-        if found["unknown"]:
-            console.print(
-                f"{image}  [yellow]{UNKNOWN}[/yellow]  [dim](nearest: {', '.join(chances)})[/dim]",
-                highlight=False,
-                soft_wrap=True,
-            )
+        readable = True
+        if console.is_terminal:
+            console.print(aligned(found, width), highlight=False, soft_wrap=True)
         else:
-            console.print(
-                f"{image}  [bold]{chances[0]}[/bold]  [dim]{', '.join(chances[1:])}[/dim]",
-                highlight=False,
-                soft_wrap=True,
-            )
+            print(tabbed(found), flush=True)
+    return readable
+
+
+def tabbed(found: dict[str, Any]) -> str:
+    columns = [found["image"].translate(ON_ONE_LINE), found["label"]]
+    for best in found["best"]:
+        columns += [best["class"], f"{best['confidence']:.4f}"]
+    return "\t".join(columns)
+
+
+def aligned(found: dict[str, Any], width: int) -> str:
+    chances = [f"{best['class']} {100 * best['confidence']:.1f} %" for best in found["best"]]
+    image, chances = escape(f"{found['image']:<{width}}"), [escape(text) for text in chances]
+    if found["unknown"]:
+        return f"{image}  [yellow]{UNKNOWN}[/yellow]  [dim](nearest: {', '.join(chances)})[/dim]"
+    return f"{image}  [bold]{chances[0]}[/bold]  [dim]{', '.join(chances[1:])}[/dim]"
 
 
 # --- exams

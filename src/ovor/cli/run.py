@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 import tyro
 from pydantic.dataclasses import dataclass as checked
 
+from ovor.cli.arguments import optional
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.config import OvorError, Run
 from ovor.presets import SETTINGS, settings
@@ -42,7 +43,7 @@ class RunArguments(Generic[Options]):
         Path | None, tyro.conf.arg(name="from", metavar="FILE", help_behavior_hint="")
     ] = None
     """repeat the run of this run.json"""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    out: Annotated[Path | None, optional("FOLDER")] = None
     """result folder (default: runs/DATA-METHOD-seedN)"""
     resume: bool = False
     """continue the unfinished run in that folder"""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ovor.cli.arguments import NOT_GIVEN, Model, parse
+from ovor.cli.arguments import Model, optional, parse
 from ovor.cli.exits import wrong_usage
 from ovor.config import Count, OvorError
 
@@ -21,7 +21,7 @@ class ExportArguments:
     """an .onnx file; with --bundle, a model file"""
     bundle: bool = False
     """a model file with the backbone inside, for machines without network"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     json: bool = False
     """print one JSON value, and nothing else"""
@@ -80,7 +80,7 @@ class ShareArguments:
     """a repository of the Hugging Face hub (owner/name), or a folder (./name)"""
     private: bool = False
     """make a new repository private"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     json: bool = False
     """print one JSON value, and nothing else"""
@@ -112,7 +112,7 @@ class FetchArguments:
     """a repository of the Hugging Face hub (owner/name), or a folder (./name)"""
     model: Model
     """the model file to write"""
-    revision: Annotated[str | None, NOT_GIVEN] = None
+    revision: Annotated[str | None, optional("NAME")] = None
     """a commit, branch or tag of the repository"""
     json: bool = False
     """print one JSON value, and nothing else"""

@@ -1,7 +1,6 @@
 """What a person sees of a run: a live line while it goes on, a table at its end."""
 
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -28,7 +27,20 @@ class Speed(ProgressColumn):
         return Text(f"{images / elapsed:,.0f} img/s" if elapsed and images else "")
 
 
-class RunProgress:
+class Live:
+    """Something with a bar, which moves while it is entered."""
+
+    bar: Progress
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+
+class RunProgress(Live):
     """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
 
     def __init__(self, run: Run) -> None:
@@ -52,18 +64,6 @@ class RunProgress:
         self.tasks = 0
         self.images = 0
         self.accuracy = ""
-
-    def __enter__(self) -> "RunProgress":
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.bar.stop()
 
     def __call__(self, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -123,7 +123,7 @@ class RunProgress:
         )
 
 
-class GridProgress:
+class GridProgress(Live):
     """One line a finished run, and a bar for all of them."""
 
     def __init__(self, runs: int) -> None:
@@ -136,18 +136,6 @@ class GridProgress:
             disable=not self.console.is_terminal,
         )
         self.row = self.bar.add_task("", total=runs)
-
-    def __enter__(self) -> "GridProgress":
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.bar.stop()
 
     def done(self, name: str, result: dict[str, Any]) -> None:
         metrics = result["metrics"]
