@@ -65,6 +65,7 @@ def hugging_face(text: str) -> Dataset:
     sides = [splits[side] for side in (train, test) if side]
     image = _image_column(sides[0].features, asked, place)
     label = _label_column(sides[0].features, asked, place)
+    _check_alike(sides, image, label, place)
     sources = [f"split {side!r} of hf:{place}" for side in (train, test) if side]
     names, labels = _labels(sides, label, sources)
     chosen = [np.arange(len(own)) for own in labels]
@@ -116,7 +117,9 @@ def _load(library: ModuleType, place: str) -> dict[str, Any]:
             name, _, config = place.partition(":")
             found = library.load_dataset(name, config or None)
     except Exception as error:  # of the library, of pyarrow, of the network: many kinds
-        raise OvorError(_unloadable(place, path, error)) from error
+        # The library says that something went wrong, and its cause says what.
+        why = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise OvorError(_unloadable(place, path, why)) from error
     return dict(found) if isinstance(found, Mapping) else {"train": found}
 
 
@@ -168,7 +171,13 @@ def _label_column(features: Mapping[str, Any], asked: dict[str, str], place: str
     classes = [name for name, kind in features.items() if isinstance(kind, _library().ClassLabel)]
     others = [name for name, kind in features.items() if _can_be_label(kind)]
     called = [name for name in others if name == "label"]
-    return _column(classes or called or others, features, asked, "label", place)
+    found = _column(classes or called or others, features, asked, "label", place)
+    if not _can_be_label(features[found]):
+        raise OvorError(
+            f"The column {found!r} of hf:{place} holds neither numbers nor names: name another, as "
+            f"hf:{place}?label=COLUMN."
+        )
+    return found
 
 
 def _can_be_label(kind: Any) -> bool:
@@ -191,6 +200,17 @@ def _column(
         )
         raise OvorError(f"hf:{place} has {said}: say which, as hf:{place}?{what}=COLUMN.")
     return found[0]
+
+
+def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
+    """Splits that were saved together may still differ, and a label would mean two things."""
+    for features in (side.features for side in sides[1:]):
+        names = [getattr(own.get(label), "names", None) for own in (features, sides[0].features)]
+        if not {image, label} <= features.keys() or names[0] != names[1]:
+            raise OvorError(
+                f"The splits of hf:{place} differ in their columns {image!r} and {label!r}, or in "
+                "their classes: save them anew with the same."
+            )
 
 
 def _undecoded(rows: Any, column: str) -> Any:
