@@ -355,6 +355,8 @@ CASES: list[tuple[str, Damage, str, str]] = [
     ("in both", manifest(splits={**LISTS, "test": ["*.tar"]}), "", "training and for testing"),
     ("not listed", manifest(splits=LISTS), "*.tar", "does not list train-1.tar"),
     ("one side", manifest(splits=LISTS), "train-0.tar", "no test shard of"),
+    ("no sample", shard("x.tar"), "x.tar", "has no training images: add some"),
+    ("no tar", lambda data: (data / "sub").mkdir(), "sub", "There is no shard .*sub/\\*.tar"),
     ("no manifest", lambda data: None, "other.json", "There is no manifest"),
     ("unclear names", shard("more.tar", LABELLED), "*.tar", "do not tell which"),
     ("three sides", shard("val.tar", LABELLED), "*.tar", "do not tell which"),
