@@ -136,8 +136,8 @@ class Run:
     """options of the method's own, by name"""
     vor: Vor | None = None
     data: str = "quickdraw"
-    """quickdraw, quickdraw-dev, folder:PATH, imagenet-r, imagenet-r:pilot, cifar-100, cub-200,
-    cub-200:pilot or imagenet-a"""
+    """quickdraw, quickdraw-dev, folder:PATH, shards:PATTERN (WebDataset tars), hf:NAME or hf:PATH
+    (Hugging Face), imagenet-r, imagenet-r:pilot, cifar-100, cub-200, cub-200:pilot or imagenet-a"""
     tasks: Count = 10
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()

@@ -163,7 +163,8 @@ def choose_folder(arguments: RunArguments[Any]) -> "Folder":
     from ovor.experiments.folder import Folder, new_folder, unfinished_folder
 
     run = arguments.run
-    parent, name = Path("runs"), f"{re.sub('[/:]', '_', run.data)}-{run.name}-seed{run.seed}"
+    data = re.sub(r"[/:*?{}\[\]]", "_", run.data)
+    parent, name = Path("runs"), f"{data}-{run.name}-seed{run.seed}"
     if arguments.out is None:
         return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
     folder = Folder(arguments.out)
