@@ -86,7 +86,8 @@ def rebuild(folder: Folder) -> tuple[Session, Learner]:
 
 def all_logits(session: Session, learner: Learner, features: Tensor) -> Tensor:
     """In the batches of the run, so that not even rounding differs from its own test."""
-    return torch.cat([learner.logits(part) for part in features.split(session.run.batch_size)])
+    parts = torch.split(features, session.run.batch_size)
+    return torch.cat([learner.logits(part) for part in parts])
 
 
 def trained_on(session: Session, learner: Learner, task: int) -> Pair:
