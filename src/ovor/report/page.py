@@ -31,9 +31,9 @@ def html(contents: list[Content], title: str, notes: list[str]) -> str:
         schemes=SCHEMES,
         css=asset("page.css"),
         script=asset("page.js"),
-        vega=in_script(vega()),
-        results=in_script(json.dumps(results(contents, notes))),
-        charts=in_script(json.dumps(chart_data(contents), separators=(",", ":"))),
+        vega=vega(),
+        results=in_script(results(contents, notes)),
+        charts=in_script(chart_data(contents)),
         version=version("ovor"),
     )
 
@@ -46,12 +46,12 @@ def asset(name: str) -> str:
 def vega() -> str:
     import vl_convert
 
-    return vl_convert.javascript_bundle(SHOW)
+    return vl_convert.javascript_bundle(SHOW).replace("</script", "<\\/script")
 
 
-def in_script(text: str) -> str:
-    """So that nothing in it can end the script that it stands in."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
+def in_script(value: Any) -> str:
+    """JSON in which no name can end the script that it stands in."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def results(contents: list[Content], notes: list[str]) -> dict[str, Any]:
