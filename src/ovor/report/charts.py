@@ -5,10 +5,10 @@ stands for what the reader chooses, and the page's script or `fill` puts it in.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from ovor.report.numbers import KINDS, Records
+from ovor.report.numbers import DRIFT_WORDS, KINDS, Records
 from ovor.report.timing import PHASES
 
 Spec = dict[str, Any]
@@ -72,7 +72,11 @@ SCHEMES = {
 }
 HUES = [f"var(--c{i})" for i in range(len(PALETTE["light"]))]
 SHADES = [f"var(--h{i})" for i in range(len(HEAT["light"]))]
+EVEN = [round(100 * i / 9, 1) for i in range(1, 9)]  # percent from which the next shade begins
+FINE = [2, 4, 7, 11, 16, 25, 40, 60]  # for shares most of which are small
 WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number written in
+FREE = {"zero": False}  # an axis need not begin at 0 where no bar does
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
 FEW = 8  # methods up to which all are drawn in colour
 
 
@@ -86,7 +90,7 @@ class Chart:
     choose: str | None = None  # column of which the reader chooses one value
     panels: str | None = None  # column whose values are drawn side by side
     picks: bool = False  # are some methods picked to be in colour?
-    shared: Mapping[str, str] = field(default_factory=dict)  # by column: @column_min, @column_max
+    shared: tuple[str, ...] = ()  # columns whose @column_min and @column_max all panels have
 
 
 def fill(spec: Any, values: Mapping[str, Any]) -> Any:
@@ -100,20 +104,33 @@ def fill(spec: Any, values: Mapping[str, Any]) -> Any:
     return spec
 
 
-def by_field(name: str, kind: str = "quantitative", **more: Any) -> Spec:
-    return {"field": name, "type": kind, **more}
+def amount(name: str, title: str, scale: Spec | None = None, grid: bool = True) -> Spec:
+    """A number along an axis."""
+    axis = {"title": title, "grid": grid}
+    return {"field": name, "type": "quantitative", "axis": axis, "scale": scale or {}}
+
+
+def sorts(name: str, domain: Sequence[str], colors: Sequence[str], columns: int) -> Spec:
+    """What kind of thing it is, by colour, with a legend."""
+    scale = {"domain": list(domain), "range": list(colors)}
+    legend = {"title": None, "columns": columns}
+    return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
+
+
+def in_rows(records: Records, width: int) -> Spec:
+    """Methods from above, in the order of the table, in so many pixels for their names."""
+    methods = list(dict.fromkeys(record["method"] for record in records))
+    axis = {"title": "", "labelLimit": width}
+    return {"field": "method", "type": "nominal", "sort": methods, "axis": axis}
 
 
 def tooltip(*names: str) -> list[Spec]:
     return [{"field": name, "title": name.replace("_", " ")} for name in names]
 
 
-def axis(title: str, **more: Any) -> Spec:
-    return {"title": title, **more}
-
-
 def whole_numbers(name: str, title: str) -> Spec:
-    return by_field(name, axis=axis(title, tickMinStep=1, format="d", grid=False))
+    axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False}
+    return {"field": name, "type": "quantitative", "axis": axis}
 
 
 # --- lines over tasks ------------------------------------------------------------------------
@@ -122,13 +139,9 @@ def whole_numbers(name: str, title: str) -> Spec:
 def picked_lines(value: str, title: str, x_title: str) -> Spec:
     """Every method as a faint line; those that are picked in colour, with VOR dashed."""
     picked: Spec = {"filter": {"field": "method", "oneOf": "@picked"}}
-    x, y = whole_numbers("task", x_title), by_field(value, axis=axis(title), scale={"zero": False})
-    color = by_field(
-        "method", "nominal", legend=None, scale={"domain": "@picked", "range": "@colors"}
-    )
-    dash = by_field(
-        "method", "nominal", legend=None, scale={"domain": "@picked", "range": "@dashes"}
-    )
+    x, y = whole_numbers("task", x_title), amount(value, title, FREE)
+    color = by_method("@colors")
+    dash = by_method("@dashes")
     told = tooltip("method", "task", value, "low", "high")
     return {
         "height": 340,
@@ -141,7 +154,12 @@ def picked_lines(value: str, title: str, x_title: str) -> Spec:
             {
                 "transform": [picked],
                 "mark": {"type": "area", "opacity": 0.14},
-                "encoding": {"x": x, "y": by_field("low"), "y2": {"field": "high"}, "color": color},
+                "encoding": {
+                    "x": x,
+                    "y": amount("low", title, FREE),
+                    "y2": {"field": "high"},
+                    "color": color,
+                },
             },
             {
                 "transform": [picked],
@@ -184,9 +202,7 @@ def changed(records: Records) -> Chart:
 
 
 def drift(records: Records) -> Chart:
-    color = by_field(
-        "measure", "nominal", scale={"range": HUES}, legend={"title": None, "columns": 2}
-    )
+    color = sorts("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)], 2)
     return Chart(
         "drift",
         "Drift of prompt and features",
@@ -197,7 +213,7 @@ def drift(records: Records) -> Chart:
             "mark": {"type": "line", "point": True},
             "encoding": {
                 "x": whole_numbers("task", "task"),
-                "y": by_field("percent", axis=axis("similarity (%)"), scale={"zero": False}),
+                "y": amount("percent", "similarity (%)", FREE),
                 "color": color,
                 "tooltip": tooltip("method", "measure", "task", "percent"),
             },
@@ -209,58 +225,60 @@ def drift(records: Records) -> Chart:
 # --- matrices --------------------------------------------------------------------------------
 
 
-def heat(records: Records, x: str, y: str, value: str, numbers: bool) -> Spec:
+def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -> Spec:
+    """Cells in nine shades, from one edge to the next; with numbers if there is room for them."""
     places = {
-        "x": by_field(x, "ordinal", axis=axis(x, orient="top", labelAngle=0, domain=False)),
-        "y": by_field(y, "ordinal", axis=axis(y, domain=False)),
+        "x": {
+            "field": x,
+            "type": "ordinal",
+            "axis": {"title": x, "orient": "top", "labelAngle": 0, "domain": False},
+        },
+        "y": {"field": y, "type": "ordinal", "axis": {"title": y, "domain": False}},
     }
-    scale = {"type": "quantize", "domain": [0, 100], "range": SHADES}
     side = max((record[x] for record in records), default=1)
-    cells = {
+    scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
+    told = tooltip("method", y, x, value)
+    cells: Spec = {
         "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
         "encoding": {
             **places,
-            "color": by_field(value, scale=scale, legend=None),
-            "tooltip": tooltip("method", y, x, value),
+            "color": {"field": value, "type": "quantitative", "scale": scale, "legend": None},
+            "tooltip": told,
         },
     }
-    words = {
+    on_dark = {"test": f"datum['{value}'] >= {edges[5]}", "value": "var(--on-heat)"}
+    words: Spec = {
         "mark": {"type": "text", "fontSize": 11},
         "encoding": {
             **places,
-            "text": by_field(value, format=".0f"),
-            "color": {
-                "condition": {"test": f"datum['{value}'] >= 55", "value": "var(--on-heat)"},
-                "value": INK,
-            },
-            "tooltip": cells["encoding"]["tooltip"],  # type: ignore[index]
+            "text": {"field": value, "type": "quantitative", "format": ".0f"},
+            "color": {"condition": on_dark, "value": INK},
+            "tooltip": told,
         },
     }
-    return {
-        "height": {"step": max(14, min(30, 330 // side))},
-        "layer": [cells, words][: 1 + numbers],
-    }
+    layers = [cells, words] if side <= WITH_NUMBERS else [cells]
+    return {"height": {"step": max(14, min(30, 330 // side))}, "layer": layers}
 
 
-def matrix(records: Records, tasks: int) -> Chart:
+def matrix(records: Records) -> Chart:
     return Chart(
         "matrix",
         "Accuracy of every task after every task",
         "Matrix: accuracy in percent on a task (column) after a task (row).",
         records,
-        heat(records, "on task", "after task", "accuracy", tasks <= WITH_NUMBERS),
+        heat(records, "on task", "after task", "accuracy", EVEN),
         choose="family",
         panels="method",
     )
 
 
-def confusion(records: Records, tasks: int) -> Chart:
+def confusion(records: Records) -> Chart:
     return Chart(
         "confusion",
         "Which task's images are taken for which task's",
         "Matrix: percent of a task's test images (row) that are taken for a task's (column).",
         records,
-        heat(records, "predicted task", "true task", "percent", tasks <= WITH_NUMBERS),
+        heat(records, "predicted task", "true task", "percent", FINE),
         choose="family",
         panels="method",
     )
@@ -270,20 +288,14 @@ def confusion(records: Records, tasks: int) -> Chart:
 
 
 def bars(records: Records, value: str, title: str, color: str, order: Sequence[str]) -> Spec:
-    methods = list(dict.fromkeys(record["method"] for record in records))
     domain = [name for name in order if any(record[color] == name for record in records)]
     return {
         "height": {"step": 20},
         "mark": {"type": "bar", "height": {"band": 0.75}},
         "encoding": {
-            "y": by_field("method", "nominal", sort=methods, axis=axis("", labelLimit=150)),
-            "x": by_field(value, axis=axis(title), stack="zero"),
-            "color": by_field(
-                color,
-                "nominal",
-                scale={"domain": domain, "range": HUES[: len(domain)]},
-                legend={"title": None, "columns": 1},
-            ),
+            "y": in_rows(records, 150),
+            "x": {**amount(value, title), "stack": "zero"},
+            "color": sorts(color, domain, HUES[: len(domain)], 1),
             "order": {"field": "place", "type": "quantitative"},
             "tooltip": tooltip("method", color, value),
         },
@@ -316,12 +328,11 @@ def times(records: Records) -> Chart:
 
 
 def difference_bars(records: Records) -> Chart:
-    order = list(dict.fromkeys(record["comparison"] for record in records))
-    y = by_field("comparison", "nominal", sort=order, axis=axis("", labelLimit=230))
+    y = in_rows(records, 170)
     test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
     color = {"condition": {"test": test, "value": HUES[0]}, "value": "var(--muted)"}
-    x = by_field("mean", axis=axis("difference (points), with 95 % interval"))
-    told = tooltip("comparison", "metric", "mean", "low", "high", "seeds")
+    x = amount("mean", "difference (points), with 95 % interval")
+    told = tooltip("method", "against", "mean", "low", "high", "seeds")
     return Chart(
         "differences",
         "Differences with their intervals",
@@ -335,7 +346,7 @@ def difference_bars(records: Records) -> Chart:
                     "mark": {"type": "rule", "strokeWidth": 2},
                     "encoding": {
                         "y": y,
-                        "x": by_field("low", axis=x["axis"]),
+                        "x": {**x, "field": "low"},
                         "x2": {"field": "high"},
                         "color": color,
                         "tooltip": told,
@@ -347,7 +358,7 @@ def difference_bars(records: Records) -> Chart:
                 },
             ],
         },
-        panels="metric",
+        panels="what",
     )
 
 
@@ -355,18 +366,11 @@ def difference_bars(records: Records) -> Chart:
 
 
 def energies(records: Records, taus: Records) -> Chart:
-    kinds = list(KINDS.values())
-    color = by_field(
-        "of",
-        "nominal",
-        scale={"domain": kinds, "range": [HUES[0], HUES[1], HUES[2], HUES[3]]},
-        legend={"title": None, "columns": 2, "symbolType": "square", "symbolOpacity": 0.7},
-    )
-    x = by_field(
-        "energy",
-        axis=axis("energy: low where the head says “mine”"),
-        scale={"domain": ["@energy_min", "@energy_max"], "nice": False},
-    )
+    color = sorts("of", list(KINDS.values()), HUES[: len(KINDS)], 2)
+    color["legend"] |= {"symbolType": "square", "symbolOpacity": 0.7}
+    reach = {"domain": ["@energy_min", "@energy_max"], "nice": False}
+    x = amount("energy", "energy: low where the head says “mine”", reach)
+    y = amount("percent", "share (%)", {"domain": [0, "@percent_max"]})
     limits = {"filter": {"field": "of", "oneOf": ["tau current", "tau outlier"]}}
     return Chart(
         "energies",
@@ -382,12 +386,7 @@ def energies(records: Records, taus: Records) -> Chart:
                     "mark": {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True},
                     "encoding": {
                         "x": x,
-                        "y": by_field(
-                            "percent",
-                            stack=None,
-                            axis=axis("share (%)"),
-                            scale={"domain": [0, "@percent_max"]},
-                        ),
+                        "y": {**y, "stack": None},
                         "color": color,
                         "tooltip": tooltip("method", "of", "energy", "percent"),
                     },
@@ -397,48 +396,36 @@ def energies(records: Records, taus: Records) -> Chart:
                     "mark": {"type": "rule", "strokeDash": [5, 4], "color": INK},
                     "encoding": {"x": x, "tooltip": tooltip("of", "energy")},
                 },
-                {
-                    "transform": [limits],
-                    "mark": {
-                        "type": "text",
-                        "align": "left",
-                        "dx": 4,
-                        "baseline": "top",
-                        "color": INK,
-                    },
-                    "encoding": {"x": x, "y": {"value": 2}, "text": by_field("of", "nominal")},
-                },
+                tau_label(x, "tau current", "left"),
+                tau_label(x, "tau outlier", "right"),
             ],
         },
         choose="family",
         panels="method",
-        shared={"energy": "energy", "percent": "percent"},
+        shared=("energy", "percent"),
     )
+
+
+def tau_label(x: Spec, which: str, align: str) -> Spec:
+    """Inwards from its line: the one is at the left of the picture, the other at the right."""
+    shift = 4 if align == "left" else -4
+    mark = {"type": "text", "align": align, "dx": shift, "baseline": "top", "color": INK}
+    return {
+        "transform": [{"filter": {"field": "of", "equal": which}}],
+        "mark": mark,
+        "encoding": {"x": x, "y": {"value": 2}, "text": {"field": "of"}},
+    }
 
 
 def planes(records: Records) -> Chart:
     kinds = ["feature", "boundary sample", "outlier"]
-    places = {
-        "x": by_field(
-            "x", axis=axis("first principal component", grid=False), scale={"zero": False}
-        ),
-        "y": by_field("y", axis=axis("second", grid=False), scale={"zero": False}),
-    }
-    kind = {
-        "color": by_field(
-            "kind",
-            "nominal",
-            scale={"domain": kinds, "range": [HUES[0], INK, HUES[1]]},
-            legend={"title": None},
-        ),
-        "shape": by_field(
-            "kind",
-            "nominal",
-            scale={"domain": kinds, "range": ["circle", "diamond", "M-1,-1L1,1M-1,1L1,-1"]},
-        ),
-        "size": by_field(
-            "kind", "nominal", scale={"domain": kinds, "range": [22, 44, 22]}, legend=None
-        ),
+    shapes = {"domain": kinds, "range": ["circle", "diamond", CROSS]}
+    encoding = {
+        "x": amount("x", "first principal component", FREE, grid=False),
+        "y": amount("y", "second", FREE, grid=False),
+        "color": sorts("kind", kinds, [HUES[0], INK, HUES[1]], 3),
+        "shape": {"field": "kind", "type": "nominal", "scale": shapes},
+        "tooltip": tooltip("kind", "class", "x", "y", "shown"),
     }
     return Chart(
         "plane",
@@ -448,8 +435,8 @@ def planes(records: Records) -> Chart:
         records,
         {
             "height": 340,
-            "mark": {"type": "point", "opacity": 0.75, "strokeWidth": 1.2},
-            "encoding": {**places, **kind, "tooltip": tooltip("kind", "class", "x", "y", "shown")},
+            "mark": {"type": "point", "opacity": 0.75, "strokeWidth": 1.2, "size": 26},
+            "encoding": encoding,
         },
         choose="family",
         panels="method",
@@ -461,53 +448,83 @@ def planes(records: Records) -> Chart:
 
 def costs(records: Records) -> Chart:
     """On a logarithmic axis, where nothing at all stands a tenth left of the least."""
-    picked = {"field": "method", "oneOf": "@picked"}
-    least = min((record["value"] for record in records if record["value"] > 0), default=1)
-    nothing = 10.0 ** (len(str(int(least))) - 2)
+    least = min((record["learned parameters"] for record in records), key=lambda n: n or 10**9)
+    nothing = 10 ** (max(2, len(str(least))) - 2)
     ticks = [nothing * 10**step for step in range(14)]
-    x = by_field(
-        "place",
-        scale={"type": "log", "nice": False, "padding": 24},
-        axis=axis(
-            "@panel",
-            values=ticks,
-            labelExpr=f"datum.value == {nothing} ? '0' : format(datum.value, '~s')",
-            grid=False,
-        ),
-    )
-    y = by_field("A_T", axis=axis("A_T (%)"), scale={"zero": False, "padding": 12})
-    told = tooltip("method", "value", "A_T")
-    color = by_field(
-        "method", "nominal", legend=None, scale={"domain": "@picked", "range": "@colors"}
-    )
+    x = {
+        "field": "place",
+        "type": "quantitative",
+        "scale": {"type": "log", "nice": False, "padding": 24},
+        "axis": {
+            "title": "learned parameters",
+            "values": ticks,
+            "labelExpr": f"datum.value == {nothing} ? '0' : format(datum.value, '~s')",
+            "grid": False,
+        },
+    }
+    place = f"datum['learned parameters'] > 0 ? datum['learned parameters'] : {nothing}"
     return Chart(
         "cost",
-        "Cost against accuracy",
-        "Points: A_T against learned parameters and against multiply-accumulates per image.",
+        "Learned parameters against accuracy",
+        "Points: A_T against the number of learned parameters, by method.",
         records,
-        {
-            "height": 300,
-            "transform": [
-                {"calculate": f"datum.value > 0 ? datum.value : {nothing}", "as": "place"}
-            ],
-            "layer": [
-                {
-                    "transform": [{"filter": {"not": picked}}],
-                    "mark": {"type": "point", "filled": True, "size": 50, "color": "var(--muted)"},
-                    "encoding": {"x": x, "y": y, "tooltip": told},
-                },
-                {
-                    "transform": [{"filter": picked}],
-                    "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-                    "encoding": {"x": x, "y": y, "color": color, "tooltip": told},
-                },
-                {
-                    "transform": [{"filter": picked}],
-                    "mark": {"type": "text", "dy": -10, "fontSize": 11, "color": INK},
-                    "encoding": {"x": x, "y": y, "text": {"field": "method"}},
-                },
-            ],
-        },
-        panels="cost",
+        {"transform": [{"calculate": place, "as": "place"}], **scatter(x)},
         picks=True,
     )
+
+
+def work(records: Records) -> Chart:
+    x = {
+        "field": "multiply-accumulates",
+        "type": "quantitative",
+        "scale": {"zero": False, "padding": 24},
+        "axis": {"title": "multiply-accumulates per image", "format": "~s", "grid": False},
+    }
+    return Chart(
+        "work",
+        "Work per image against accuracy",
+        "Points: A_T against multiply-accumulates per image, by method.",
+        records,
+        scatter(x),
+        picks=True,
+    )
+
+
+def scatter(x: Spec) -> Spec:
+    """Every method as a grey point; those that are picked in colour, with VOR as a triangle."""
+    picked = {"field": "method", "oneOf": "@picked"}
+    y = {
+        "field": "A_T",
+        "type": "quantitative",
+        "axis": {"title": "A_T (%)"},
+        "scale": {"zero": False, "padding": 12},
+    }
+    places = {"x": x, "y": y}
+    told = tooltip("method", "learned parameters", "multiply-accumulates", "A_T")
+    grey = {"type": "point", "filled": True, "size": 45, "color": "var(--muted)", "opacity": 0.6}
+    return {
+        "height": 280,
+        "layer": [
+            {
+                "transform": [{"filter": {"not": picked}}],
+                "mark": grey,
+                "encoding": {**places, "tooltip": told},
+            },
+            {
+                "transform": [{"filter": picked}],
+                "mark": {"type": "point", "filled": True, "size": 95, "opacity": 0.9},
+                "encoding": {
+                    **places,
+                    "color": by_method("@colors"),
+                    "shape": by_method("@shapes"),
+                    "tooltip": told,
+                },
+            },
+        ],
+    }
+
+
+def by_method(values: str) -> Spec:
+    """Of the methods that are picked; the buttons below the chart are the legend."""
+    scale = {"domain": "@picked", "range": values}
+    return {"field": "method", "type": "nominal", "legend": None, "scale": scale}

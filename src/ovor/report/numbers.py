@@ -78,7 +78,7 @@ def facts(group: Group) -> dict[str, str]:
         "epochs per task": spans(sorted({one.run.epochs for one in runs}), "or"),
         "device": each(lambda one: f"{one.result['device']}, {one.result['precision']}"),
         "versions": each(lambda one: versions(one.result["versions"])),
-        "runs": f"{len(runs)}, {sum(one.result['seconds'] for one in runs) / 60:.1f} minutes",
+        "runs": f"{len(runs)}, {sum(one.result['seconds'] for one in runs) / 60:.0f} minutes of computing",
     }
 
 
@@ -184,9 +184,11 @@ def number(value: float, digits: int = 3) -> float:
 def difference_records(found: Records) -> Records:
     return [
         {
-            "comparison": f"{one['method']} vs. {one['against']}",
+            "what": f"{name}, with VOR against without"
+            if one["kind"] == "VOR"
+            else f"{name}, against {one['against']}",
+            "method": one["method"],
             "against": one["against"],
-            "metric": name,
             **{key: one[name][key] for key in ("mean", "low", "high", "seeds")},
         }
         for one in found
@@ -197,12 +199,15 @@ def difference_records(found: Records) -> Records:
 def curves(seen: list[Seen]) -> Records:
     """Mean accuracy over the tasks so far, after each; least and most over seeds."""
     found = []
+    most = max(len(run.result["tasks"]) for one in seen for run in one.row.runs)
     for one in seen:
         matrices = np.array([run.result["accuracy"] for run in one.row.runs], dtype=float)
-        for t, values in enumerate(np.nanmean(matrices, axis=2).T):
+        after = np.nanmean(matrices, axis=2).T
+        first = 1 if len(after) > 1 else most  # all tasks at once: that is at the end
+        for task, values in enumerate(after, first):
             spread = {"low": number(values.min()), "high": number(values.max())}
             found.append(
-                {"method": one.label, "task": t + 1, "accuracy": number(values.mean()), **spread}
+                {"method": one.label, "task": task, "accuracy": number(values.mean()), **spread}
             )
     return found
 
@@ -385,15 +390,14 @@ def read_drift(run: Finished) -> dict[str, list[float]] | None:
 
 
 def cost_records(rows: Records) -> Records:
-    kinds = {
-        "learnable_parameters": "learned parameters",
-        "macs": "multiply-accumulates per image",
-    }
     return [
-        {"method": row["method"], "cost": words, "value": row[key], "A_T": number(row["A_T_mean"])}
-        for key, words in kinds.items()
+        {
+            "method": row["method"],
+            "learned parameters": row["learnable_parameters"],
+            "multiply-accumulates": row["macs"],
+            "A_T": number(row["A_T_mean"]),
+        }
         for row in rows
-        if row[key] is not None
     ]
 
 

@@ -52,6 +52,7 @@
       picked: group.picked,
       colors: group.picked.map((name) => `var(--c${group.hues.get(family(name))})`),
       dashes: group.picked.map((name) => (name.endsWith("+vor") ? [6, 3] : [1, 0])),
+      shapes: group.picked.map((name) => (name.endsWith("+vor") ? "triangle-up" : "circle")),
     };
   };
 
@@ -92,7 +93,7 @@
         data: { values: rows.map((row) => ({ ...row })) },
         ...fill(chart.spec, { ...shared, panel }),
       };
-      const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, config };
+      const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, config };
       chart.views.push(await window.vegaEmbed(drawing, spec, options));
     }
     place.style.minHeight = "";

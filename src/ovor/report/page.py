@@ -20,6 +20,7 @@ from ovor.report.sections import Content
 SCHEMA = 1  # of what the page and --json hold
 SHOW = "window.vegaEmbed = vegaEmbed;"  # all that page.js needs of the bundle
 DASHES: dict[bool, list[int]] = {False: [1, 0], True: [6, 3]}
+SHAPES = {False: "circle", True: "triangle-up"}
 
 
 def html(contents: list[Content], title: str, notes: list[str]) -> str:
@@ -96,7 +97,7 @@ def one_chart(chart: Chart) -> dict[str, Any]:
         "choose": chart.choose,
         "panels": chart.panels,
         "picks": chart.picks,
-        "shared": list(chart.shared),
+        "shared": chart.shared,
         "columns": columns(chart.records),
     }
 
@@ -165,7 +166,7 @@ def drawings(chart: Chart, group: Content) -> Iterator[tuple[str, dict[str, Any]
         limits = shared_limits(chart, chosen)
         for panel in values_of(chosen, chart.panels):
             shown = [one for one in chosen if not chart.panels or one[chart.panels] == panel]
-            values = {**limits, **colored(group.picked, bool(chart.picks)), "panel": panel}
+            values = {**limits, **colored(group.picked), "panel": panel}
             spec = fill(chart.spec, values)
             yield f"-{panel}" if panel else "", light({**frame(panel), **spec}, shown)
 
@@ -182,12 +183,17 @@ def shared_limits(chart: Chart, records: Records) -> dict[str, float]:
     return found
 
 
-def colored(picked: list[str], picks: bool) -> dict[str, Any]:
+def colored(picked: list[str]) -> dict[str, Any]:
     """The same hue with and without VOR, which is dashed."""
     families = list(dict.fromkeys(name.removesuffix("+vor") for name in picked))
     hues = [HUES[families.index(name.removesuffix("+vor")) % len(HUES)] for name in picked]
-    dashes = [DASHES[name.endswith("+vor")] for name in picked]
-    return {"picked": picked, "colors": hues, "dashes": dashes} if picks else {}
+    vor = [name.endswith("+vor") for name in picked]
+    return {
+        "picked": picked,
+        "colors": hues,
+        "dashes": [DASHES[with_vor] for with_vor in vor],
+        "shapes": [SHAPES[with_vor] for with_vor in vor],
+    }
 
 
 def frame(panel: str | None) -> dict[str, Any]:
@@ -208,8 +214,8 @@ def light(spec: dict[str, Any], records: Records) -> dict[str, Any]:
 
 def with_legends(spec: dict[str, Any]) -> dict[str, Any]:
     """On the page the buttons below a chart are its legend; a file needs one inside."""
-    lines = [part for part in spec.get("layer", []) if "strokeDash" in part.get("encoding", {})]
-    for part in lines:
-        for channel in ("color", "strokeDash"):
-            part["encoding"][channel]["legend"] = {"title": None, "columns": 3, "symbolSize": 300}
+    for part in spec.get("layer", []):
+        second = {"strokeDash", "shape"} & part.get("encoding", {}).keys()
+        for channel in ("color", *second) if second else ():
+            part["encoding"][channel]["legend"] = {"title": None, "columns": 3, "symbolSize": 120}
     return spec

@@ -191,6 +191,8 @@ def over_tasks(seen: list[Seen]) -> Section:
         "Each new task makes the question harder: more classes to choose from, and no old image "
         f"to look at. The line is the mean accuracy over the tasks so far; {band}."
     )
+    if len({len(one.row.runs[0].result["tasks"]) for one in seen}) > 1:
+        words += " What learns all tasks at once stands at the end."
     return Section(
         "Accuracy as tasks arrive", [words], charts=[charts.curves(numbers.curves(seen))]
     )
@@ -198,20 +200,18 @@ def over_tasks(seen: list[Seen]) -> Section:
 
 def matrices(seen: list[Seen]) -> Section:
     records = numbers.matrix(seen)
-    tasks = max(record["on task"] for record in records)
     words = (
         "A row is a moment: after task t was learned. A column is a task: read down to see how it "
         "fares while later ones are learned. Percent of its test images named right, mean over "
         "seeds."
     )
-    return Section("Every task after every task", [words], charts=[charts.matrix(records, tasks)])
+    return Section("Every task after every task", [words], charts=[charts.matrix(records)])
 
 
 def confusion(seen: list[Seen], rows: Records) -> Section:
     records = numbers.confusions(seen)
     if not records:
         return Section("Confusion between tasks", [])
-    tasks = max(record["true task"] for record in records)
     words = [
         "The paper's argument: heads that were trained one by one have never met each other's "
         "images, so most errors take an image for a class of another task. A row is the task that "
@@ -219,7 +219,7 @@ def confusion(seen: list[Seen], rows: Records) -> Section:
         "confusion.",
         *vor_effect(rows),
     ]
-    drawn = [charts.confusion(records, tasks), charts.error_bars(numbers.error_records(rows))]
+    drawn = [charts.confusion(records), charts.error_bars(numbers.error_records(rows))]
     return Section("Confusion between tasks", words, [error_table(rows)], drawn)
 
 
@@ -266,7 +266,8 @@ def energies(seen: list[Seen]) -> Section:
         "Here the head of the middle task looks at its own test images, at virtual outliers made "
         "from its training features, and at test images of tasks before and after, which it never "
         "met. VOR wants its own below tau current and outliers above tau outlier (dashed). All "
-        "with the weights at the end of the run, of the first seed."
+        "with the weights at the end of the run, of the first seed. Methods differ in the scale of "
+        "their energies: compare within one."
     )
     means = numbers.energy_means(seen)
     kinds = [kind for kind in KINDS.values() if any(kind in one for one in means)]
@@ -324,11 +325,13 @@ def cost(rows: Records) -> Section:
     records = numbers.cost_records(rows)
     if len(rows) > 1:
         words = (
-            "What accuracy costs: numbers that training may change (left), and multiplications to "
-            "look at one image (right), both with ten times as much at every tick. Up and left is "
-            "better."
+            "What accuracy costs: numbers that training may change, ten times as many at every "
+            "tick, and multiplications to look at one image. Up and left is better."
         )
-        return Section("Cost", [words], charts=[charts.costs(records)])
+        drawn = [charts.costs(records)]
+        if all(record["multiply-accumulates"] for record in records):
+            drawn.append(charts.work(records))
+        return Section("Cost", [words], charts=drawn)
     row = rows[0]
     macs = f", and {row['macs']:,} multiplications to look at one image" if row["macs"] else ""
     return Section(
