@@ -25,7 +25,7 @@ class Board:
         self.writer: Any = None
         self.epochs: list[int] = []
         self.batches: list[int] = []  # of an epoch, by task
-        self.batch = (0, 0, 0)  # task, epoch, batch
+        self.batch = (-1, -1, 0)  # task, epoch, batch
 
     def __call__(self, event: dict[str, Any]) -> None:
         match event["event"]:

@@ -478,7 +478,12 @@ def work(records: Records) -> Chart:
         "field": "multiply-accumulates",
         "type": "quantitative",
         "scale": {"zero": False, "padding": 24},
-        "axis": {"title": "multiply-accumulates per image", "format": "~s", "grid": False},
+        "axis": {
+            "title": "multiply-accumulates per image",
+            "format": "~s",
+            "grid": False,
+            "tickCount": 6,
+        },
     }
     return Chart(
         "work",

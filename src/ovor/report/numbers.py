@@ -35,6 +35,7 @@ DRIFT_WORDS = {
     "cka_linear": "features (linear CKA)",
     "cka_kernel": "features (kernel CKA)",
 }
+MERGED = 2  # bins of a closeup in one of the picture, or a task's few images make it ragged
 MOST_POINTS = 12_000  # in the planes of all methods of a page
 
 
@@ -78,8 +79,12 @@ def facts(group: Group) -> dict[str, str]:
         "epochs per task": spans(sorted({one.run.epochs for one in runs}), "or"),
         "device": each(lambda one: f"{one.result['device']}, {one.result['precision']}"),
         "versions": each(lambda one: versions(one.result["versions"])),
-        "runs": f"{len(runs)}, {sum(one.result['seconds'] for one in runs) / 60:.0f} minutes of computing",
+        "runs": f"{len(runs)}, {minutes(runs):.0f} minutes of computing",
     }
+
+
+def minutes(runs: list[Finished]) -> float:
+    return sum(float(one.result["seconds"]) for one in runs) / 60
 
 
 def spans(numbers: Iterable[int], last: str = "or") -> str:
@@ -273,7 +278,8 @@ def energy_records(seen: list[Seen]) -> Records:
         if first is None or first[1]["energies"] is None:
             continue
         energies = first[1]["energies"]
-        for kind, counts in energies["counts"].items():
+        for kind, fine in energies["counts"].items():
+            counts = np.add.reduceat(fine, range(0, len(fine), MERGED)).tolist()
             edges = np.linspace(energies["low"], energies["high"], len(counts) + 1)
             for start, end, count in zip(edges, edges[1:], counts, strict=False):
                 found.append(

@@ -89,7 +89,6 @@
       const rows = chart.panels ? chosen.filter((row) => row[chart.panels] === panel) : chosen;
       const spec = {
         width: "container",
-        autosize: { type: "fit-x", contains: "padding" },
         data: { values: rows.map((row) => ({ ...row })) },
         ...fill(chart.spec, { ...shared, panel }),
       };

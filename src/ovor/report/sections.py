@@ -189,7 +189,8 @@ def over_tasks(seen: list[Seen]) -> Section:
     band = "the band is from the least to the most of the seeds" if many else "this is one seed"
     words = (
         "Each new task makes the question harder: more classes to choose from, and no old image "
-        f"to look at. The line is the mean accuracy over the tasks so far; {band}."
+        "to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
+        f"{band}."
     )
     if len({len(one.row.runs[0].result["tasks"]) for one in seen}) > 1:
         words += " What learns all tasks at once stands at the end."
@@ -326,7 +327,8 @@ def cost(rows: Records) -> Section:
     if len(rows) > 1:
         words = (
             "What accuracy costs: numbers that training may change, ten times as many at every "
-            "tick, and multiplications to look at one image. Up and left is better."
+            "tick, and multiplications to look at one image. Up and left is better; a triangle "
+            "is with VOR."
         )
         drawn = [charts.costs(records)]
         if all(record["multiply-accumulates"] for record in records):
