@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ovor.cli import main
 from ovor.config import Run
 from ovor.experiments.folder import Folder
 from ovor.presets import settings
@@ -67,12 +68,21 @@ def damaged(root: Path, kind: str, run: Run) -> None:
         ("no metrics", "A_T or F_T is missing"),
     ],
 )
-def test_bad_input_ends_in_a_sentence(kind: str, words: str, tmp_path: Path) -> None:
+def test_bad_input_ends_in_a_sentence(
+    kind: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     if kind != "missing":
         damaged(tmp_path / "runs", kind, settings("quickdraw", "oneprompt"))
-    done = ovor("report", "runs", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("ovor: ")
+    monkeypatch.setattr(sys, "argv", ["ovor", "report", str(tmp_path / "runs")])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    told = capsys.readouterr()
+    assert exit.value.code == 1
+    assert told.out == ""
+    assert words in told.err
+    assert told.err.count("\n") == 1
+    assert told.err.startswith("ovor: ")
