@@ -34,6 +34,9 @@ def opened(browser: Any, address: str, width: int, scheme: str) -> tuple[Any, li
 
 
 MARKS = "el => el.querySelectorAll('svg [class*=mark-] path, svg [class*=mark-] text').length"
+# By how much the browser shrinks what was drawn: panels must be drawn in the width that they have.
+SCALED = """el => Math.max(...[...el.querySelectorAll('.drawing svg')].map(
+    (svg) => 1 - svg.getBoundingClientRect().width / Number(svg.getAttribute('width'))))"""
 BRIGHTNESS = """el => getComputedStyle(el).backgroundColor.match(/\\d+/g).slice(0, 3)
     .reduce((sum, part) => sum + Number(part), 0)"""
 SVG_TEXT = """() => getComputedStyle(document.querySelector('figure svg text')).fill
@@ -49,6 +52,7 @@ def test_every_chart_is_drawn(browser: Any, address: str, width: int, scheme: st
     assert len(figures) == 11
     for figure in figures:
         assert figure.evaluate(MARKS) > 3, figure.get_attribute("data-chart")
+        assert figure.evaluate(SCALED) < 0.02, figure.get_attribute("data-chart")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     bright = page.query_selector("html").evaluate(BRIGHTNESS)
     assert (bright < 150) == (scheme == "dark")

@@ -75,9 +75,11 @@
     const shared = { ...limits(chart, chosen), ...(chart.picks ? colors(group) : {}) };
     // Space that is kept while it is drawn again, so that the page does not jump.
     place.style.minHeight = `${place.offsetHeight}px`;
-    place.replaceChildren();
-    for (const panel of panels) {
-      const box = place.appendChild(document.createElement("div"));
+    // All boxes before the first drawing: it takes the width that its box has then.
+    const boxes = panels.map(() => document.createElement("div"));
+    place.replaceChildren(...boxes);
+    for (const [number, panel] of panels.entries()) {
+      const box = boxes[number];
       if (panels.length === 1) box.className = chart.choose ? "narrow" : "single";
       if (panel !== null) {
         const title = box.appendChild(document.createElement("p"));
