@@ -41,7 +41,7 @@ def take(browser: Any, page_file: Path, name: str) -> None:
 
 def save(shot: bytes, path: Path) -> None:
     image = Image.open(io.BytesIO(shot)).convert("RGB")
-    image = image.quantize(160, dither=Image.Dither.NONE)
+    image = image.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     image.save(path, format="PNG", optimize=True)
     print(path, f"{path.stat().st_size // 1024} KB")
 

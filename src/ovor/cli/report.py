@@ -9,6 +9,7 @@ import tyro
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import NOT_GIVEN, parse
+from ovor.cli.exits import stopped
 from ovor.config import OvorError
 
 if TYPE_CHECKING:
@@ -68,4 +69,6 @@ def write_report(make_report: Callable[[], "Report"], path: Path) -> bool:
     except (OvorError, OSError) as error:
         print(f"There is no report: {error}", file=sys.stderr)
         return False
+    except KeyboardInterrupt:
+        sys.exit(stopped("Stopped. The results are complete; ovor report makes the page."))
     return True

@@ -94,11 +94,12 @@ def picked(rows: Records) -> list[str]:
 
 
 def accuracy(group: Group, rows: Records, differences: Records, reference: str) -> Section:
+    many = any(len(row["seeds"]) > 1 for row in rows)
+    spread = "Each is the mean ± population standard deviation over the seeds." if many else ""
     words = [
         "How good each method is after the last task. A_T is the share of test images that it "
         "names right, as the mean over all tasks: more is better. F_T is how many points a task "
-        "has lost since it was known best: less is better. Each is the mean ± population standard "
-        "deviation over the seeds."
+        f"has lost since it was known best: less is better. {spread}"
     ]
     if any(row["A_T_paper"] is not None for row in rows) and not group.comparable:
         words.append(
