@@ -17,6 +17,7 @@ from ovor.cli.ask import evaluate_command, inspect_command, predict_command
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.grid import grid_command
 from ovor.cli.learn import forget_command, learn_command
+from ovor.cli.report import report_command
 from ovor.cli.run import run_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
 from ovor.config import OvorError, explain, one_line
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "drawings": drawings_command,
     "run": run_command,
     "grid": grid_command,
+    "report": report_command,
     "cost": cost_command,
     "figure": figure_command,
     "doctor": doctor_command,

@@ -14,13 +14,16 @@ from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.report import write_report
 from ovor.config import OvorError, Run
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
+    from ovor.session import Listener
 
 Options = TypeVar("Options")
+SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report", "--tensorboard"}
 
 
 @checked(frozen=True)
@@ -47,6 +50,10 @@ class RunArguments(Generic[Options]):
     """result folder (default: runs/DATA-METHOD-seedN)"""
     resume: bool = False
     """continue the unfinished run in that folder"""
+    no_report: bool = False
+    """do not write report.html"""
+    tensorboard: bool = False
+    """also write losses and accuracies for TensorBoard, into the result folder"""
     json: bool = False
     """print result.json to stdout, and nothing else"""
     debug: bool = False
@@ -59,6 +66,7 @@ def run_command(argv: list[str]) -> None:
     from ovor.experiments.folder import read_run
     from ovor.experiments.progress import RunProgress, result_table
     from ovor.experiments.single import execute
+    from ovor.report import make
 
     folder = choose_folder(arguments)
     run = arguments.run
@@ -71,11 +79,15 @@ def run_command(argv: list[str]) -> None:
             )
     try:
         with RunProgress(run) as progress:
-            result = execute(run, folder, progress)
+            listen = followed_by(progress, arguments, run, folder)
+            result = execute(run, folder, listen)
     except KeyboardInterrupt:
         if not folder.run_file.exists():
             raise
         sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
+    written = not arguments.no_report and write_report(
+        lambda: make.of_folders([folder.path]), folder.report_file
+    )
     if arguments.json:
         print(json.dumps(result))
         return
@@ -84,6 +96,25 @@ def run_command(argv: list[str]) -> None:
     console = Console()
     console.print(result_table(result))
     console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+    if written:
+        console.print(f"Report in {folder.report_file}", highlight=False, soft_wrap=True)
+
+
+def followed_by(
+    progress: "Listener", arguments: RunArguments[Any], run: Run, folder: "Folder"
+) -> "Listener":
+    """The progress, and TensorBoard if it is wanted."""
+    if not arguments.tensorboard:
+        return progress
+    from ovor.experiments.tensorboard import Board
+
+    board = Board(folder, run)
+
+    def both(event: dict[str, Any]) -> None:
+        progress(event)
+        board(event)
+
+    return both
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:
@@ -156,7 +187,7 @@ def check_names(
 def says_what_to_run(argv: list[str]) -> bool:
     """Whether any argument does more than say where a run is and how to show it."""
     flags = {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
-    return bool(flags - {"--resume", "--out", "--json", "--debug"}) or argv[0] in SETTINGS
+    return bool(flags - SHOWING) or argv[0] in SETTINGS
 
 
 def choose_folder(arguments: RunArguments[Any]) -> "Folder":
