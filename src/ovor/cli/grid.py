@@ -104,10 +104,6 @@ def grid_command(argv: list[str]) -> None:
             hint = "With --data quickdraw the table runs on drawings, without a download."
             raise OvorError(f"{error} {hint}") from error
     found = summary.collect(parts, table.measure, seeds, arguments.out)
-    page = arguments.out / f"report-{arguments.preset}.html"
-    written = not arguments.no_report and write_report(
-        lambda: make.of_grid(parts, seeds, arguments.out), page
-    )
     if arguments.json:
         print(summary.as_json(arguments.preset, seeds, found), end="")
     elif arguments.markdown:
@@ -115,8 +111,9 @@ def grid_command(argv: list[str]) -> None:
     else:
         console = Console()
         console.print(summary.as_tables(found, table.measure, console.width))
-        if written:
-            console.print(f"Report in {page}", highlight=False, soft_wrap=True)
+    if not arguments.no_report:
+        page = arguments.out / f"report-{arguments.preset}.html"
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
 
 
 def adapt(run: Run, arguments: GridArguments) -> Run:

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from pydantic.dataclasses import dataclass as checked
 
-from ovor.cli.arguments import NOT_GIVEN, parse
+from ovor.cli.arguments import optional, parse
 from ovor.cli.exits import stopped
 from ovor.config import OvorError
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ovor.report.make import Report
 
 Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
-Into = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")]
+Into = Annotated[Path | None, optional("FOLDER")]
 
 
-@checked(frozen=True)
+@dataclass(frozen=True)
 class ReportArguments:
     runs: Folders
     """result folders, or folders of them such as runs/grid"""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
     """the page"""
-    against: Annotated[str | None, NOT_GIVEN] = None
+    against: Annotated[str | None, optional("METHOD")] = None
     """the row that others are compared with (default: the first)"""
     svg: Into = None
     """also write every chart as .svg, for a paper"""
@@ -62,13 +62,13 @@ def report_command(argv: list[str]) -> None:
     print(f"Report in {arguments.out}")
 
 
-def write_report(make_report: Callable[[], "Report"], path: Path) -> bool:
+def write_report(make_report: Callable[[], "Report"], path: Path) -> None:
     """At the end of a run or grid, whose results stand whatever becomes of the page."""
     try:
         make_report().write(path)
     except (OvorError, OSError) as error:
         print(f"There is no report: {error}", file=sys.stderr)
-        return False
     except KeyboardInterrupt:
         sys.exit(stopped("Stopped. The results are complete; ovor report makes the page."))
-    return True
+    else:
+        print(f"Report in {path}", file=sys.stderr)

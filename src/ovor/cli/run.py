@@ -64,7 +64,7 @@ def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
     from ovor.experiments.folder import read_run
-    from ovor.experiments.progress import RunProgress, result_table
+    from ovor.experiments.progress import RunProgress
     from ovor.experiments.single import execute
     from ovor.report import make
 
@@ -85,19 +85,22 @@ def run_command(argv: list[str]) -> None:
         if not folder.run_file.exists():
             raise
         sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
-    written = not arguments.no_report and write_report(
-        lambda: make.of_folders([folder.path]), folder.report_file
-    )
     if arguments.json:
-        print(json.dumps(result))
-        return
+        print(json.dumps(result), flush=True)
+    else:
+        show(result, folder.path)
+    if not arguments.no_report:
+        write_report(lambda: make.of_folders([folder.path]), folder.report_file)
+
+
+def show(result: dict[str, Any], where: Path) -> None:
     from rich.console import Console
+
+    from ovor.experiments.progress import result_table
 
     console = Console()
     console.print(result_table(result))
-    console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
-    if written:
-        console.print(f"Report in {folder.report_file}", highlight=False, soft_wrap=True)
+    console.print(f"Results in {where}", highlight=False, soft_wrap=True)
 
 
 def followed_by(
