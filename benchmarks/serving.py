@@ -78,11 +78,11 @@ def server(model: Path, *options: str) -> Iterator[str]:
         process.wait(60)
 
 
-def prepare(folder: Path) -> tuple[Path, list[bytes]]:
+def prepare(folder: Path, each: int = 80) -> tuple[Path, list[bytes]]:
     """A model of five classes, and images to ask about."""
     drawings = quickdraw()
     write_drawings(drawings, folder / "first", FIRST, 40, "train")
-    write_drawings(drawings, folder / "second", SECOND, 80, "train")
+    write_drawings(drawings, folder / "second", SECOND, each, "train")
     Classifier("embedded", device="cpu").learn(folder / "first").save(folder / "m.ovor")
     chosen = np.random.default_rng(0).choice(len(drawings.test), ASKED, replace=False)
     images = []
@@ -138,9 +138,9 @@ def teach(url: str, folder: Path, epochs: int, load: Load) -> None:
     load.states.append(state)
 
 
-def under_load(seconds: float, folder: Path, epochs: int) -> tuple[Load, int]:
+def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Load, int]:
     """The load, and how many answers were wrong: not those of the model of their version."""
-    model, images = prepare(folder)
+    model, images = prepare(folder, each)
     old = model.read_bytes()
     load, until = Load(), threading.Event()
     with server(model) as url:
@@ -188,9 +188,9 @@ def milliseconds(answers: list[Answer]) -> tuple[float, float]:
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    seconds, epochs = (10.0, 8) if quick else (60.0, 60)
+    seconds, epochs, each = (10.0, 4, 20) if quick else (60.0, 20, 80)
     with TemporaryDirectory() as folder:
-        load, wrong = under_load(seconds, Path(folder), epochs)
+        load, wrong = under_load(seconds, Path(folder), epochs, each)
     failed = sum(answer.status != 200 for answer in load.answers)
     yield Row(f"requests of {CLIENTS} clients", "", (float(len(load.answers)),), "")
     yield Row("  failed", "", (float(failed),), "", at_most=0)

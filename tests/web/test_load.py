@@ -8,7 +8,7 @@ from benchmarks.serving import measure, too_small, under_load
 
 
 def test_a_few_seconds_of_load(tmp_path: Path) -> None:
-    load, wrong = under_load(5, tmp_path, epochs=4)
+    load, wrong = under_load(5, tmp_path, epochs=4, each=12)
     assert load.states == ["done"]
     assert {answer.status for answer in load.answers} == {200}
     assert wrong == 0
