@@ -18,6 +18,7 @@ from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # Pillow knows more, some of them programs
 SPLITS = {"train", "test", "val", "valid", "validation"}
 TEST_SHARE = 0.2
 
@@ -58,7 +59,7 @@ def decoded(source: Path | IO[bytes], name: object) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(source) as image:
+            with Image.open(source, formats=FORMATS) as image:
                 image.load()  # here, where what is broken is caught
                 turn_upright(image)
                 return to_rgb(image)
