@@ -1,0 +1,143 @@
+// A lesson that is being learned: following it, also after a reload, and what came of it.
+
+import { events, send } from "./api.js";
+import { announce, byId, counted, el, percent, sleep } from "./dom.js";
+import { refresh } from "./model.js";
+
+const ENDED = ["done", "failed", "cancelled"];
+let following = null;
+
+export const isFollowing = () => following !== null;
+
+/** Show a lesson until it ends, and give its last state; null if another call does so already. */
+export async function follow(id) {
+  if (following === id) return null;
+  following = id;
+  byId("outcome").hidden = true;
+  byId("lesson-cancel").onclick = () => cancel(id);
+  byId("lesson-cancel").disabled = false;
+  try {
+    const last = await untilEnd(id);
+    if (following === id) await ended(last);
+    return last;
+  } finally {
+    if (following === id) following = null;
+    showUpload(null);
+  }
+}
+
+async function untilEnd(id) {
+  for (;;) {
+    try {
+      for await (const state of events(`tasks/${id}/events`)) {
+        show(state);
+        if (ENDED.includes(state.state)) return state;
+      }
+    } catch (error) {
+      if (error.status === 404) {
+        const lost = "The server was restarted and does not know this lesson: look at Memory, and teach it again if it is not there.";
+        return { state: "failed", error: lost, classes: [], images: [], notes: [] };
+      }
+      if (error.status) return { state: "failed", error: error.message, classes: [], images: [], notes: [] };
+    }
+    await sleep(1); // the stream broke: it is asked for again
+  }
+}
+
+function show(state) {
+  const names = state.classes.map(({ name }) => name);
+  panel(`Learning ${listed(names)}`, state.progress, doing(state), state.classes);
+}
+
+/** The same panel while images are on their way; null takes it away. */
+export function showUpload(share, classes = [], cancelled = null) {
+  if (share === null) {
+    byId("lesson").hidden = true;
+    byId("form").hidden = false;
+    byId("percent").hidden = true;
+    return;
+  }
+  byId("outcome").hidden = true;
+  byId("lesson-cancel").disabled = false;
+  byId("lesson-cancel").onclick = cancelled;
+  panel("Sending the images", share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
+}
+
+let lastSaid = "";
+let lastTime = 0;
+
+function panel(title, share, words, classes) {
+  byId("form").hidden = true;
+  byId("lesson").hidden = false;
+  byId("lesson-title").textContent = title;
+  byId("lesson-bar").value = share;
+  byId("lesson-doing").textContent = words;
+  byId("percent").textContent = ` ${percent(share)}`;
+  byId("percent").hidden = false;
+  const chips = classes.map(({ name, images }) =>
+    el("li", {}, el("span", { text: name }), el("small", { text: counted(images, "image") })),
+  );
+  byId("lesson-classes").replaceChildren(...chips);
+  if (words !== lastSaid && Date.now() - lastTime > 4000) {
+    announce(words); // not five times a second
+    [lastSaid, lastTime] = [words, Date.now()];
+  }
+}
+
+function doing(state) {
+  const parts = [sentence(state.doing || state.state), percent(state.progress)];
+  if (state.seconds_left != null) parts.push(`${duration(state.seconds_left)} left`);
+  return parts.join(" · ");
+}
+
+const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+
+function duration(seconds) {
+  if (seconds < 90) return `about ${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 5400) return `about ${Math.round(seconds / 60)} min`;
+  return `about ${(seconds / 3600).toFixed(1)} h`;
+}
+
+export const listed = (names) =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+
+async function cancel(id) {
+  byId("lesson-cancel").disabled = true;
+  byId("lesson-doing").textContent = "Cancelling…";
+  try {
+    await send(`tasks/${id}`, { method: "DELETE" });
+  } catch (error) {
+    if (error.status !== 409) announce(error.message); // 409: it has ended, and the stream says how
+  }
+}
+
+async function ended(state) {
+  await refresh().catch(() => null);
+  const counts = state.classes.map(({ name, images }) => `${name} (${images})`);
+  if (state.state === "done") {
+    const right =
+      state.accuracy == null ? null : `${state.accuracy.toFixed(1)} % right on the images set aside.`;
+    outcome("good", `Task ${state.task} learned: ${listed(counts)}.`, [right, ...state.notes], [
+      ["#predict", "Try it"],
+      ["#memory", "See what it remembers"],
+    ]);
+  } else if (state.state === "cancelled") {
+    outcome("", "Cancelled.", ["The model is as it was before."]);
+  } else {
+    outcome("bad", "This was not learned.", [state.error, ...state.notes]);
+  }
+}
+
+export function outcome(kind, title, words, links = []) {
+  const said = words.filter(Boolean);
+  byId("outcome").className = `card outcome ${kind}`;
+  byId("outcome").replaceChildren(
+    el("h2", { text: title }),
+    ...said.map((text) => el("p", { text })),
+    ...(links.length
+      ? [el("p", { class: "buttons" }, ...links.map(([href, text]) => el("a", { href, class: "button", text })))]
+      : []),
+  );
+  byId("outcome").hidden = false;
+  announce([title, ...said].join(" "));
+}
