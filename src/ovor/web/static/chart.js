@@ -12,10 +12,23 @@ const MARKS = [
 ];
 const COLOURS = 6; // .line-0 to .line-5 in the style sheet
 
-/** lines: [{task, points: [{lessons, accuracy}]}], accuracy in percent. */
+/** A chart as wide as its place, and drawn anew when that changes: letters keep their size. */
 export function chart(lines, lessons) {
-  const [width, left, right, top, bottom] = [640, 58, 76, 14, 46];
-  const height = Math.max(280, 70 + 17 * lines.length);
+  const frame = el("div", { class: "frame" });
+  let width = 0;
+  const paint = () => {
+    if (!frame.clientWidth || frame.clientWidth === width) return;
+    width = frame.clientWidth;
+    frame.replaceChildren(drawn(lines, lessons, width));
+  };
+  new ResizeObserver(() => requestAnimationFrame(paint)).observe(frame);
+  return frame;
+}
+
+/** lines: [{task, points: [{lessons, accuracy}]}], accuracy in percent. */
+function drawn(lines, lessons, width) {
+  const [left, right, top, bottom] = [52, 66, 14, 46];
+  const height = Math.max(300, 70 + 17 * lines.length);
   const x = (n) => left + ((width - left - right) * (lessons > 1 ? (n - 1) / (lessons - 1) : 0.5));
   const y = (share) => top + (height - top - bottom) * (1 - share / 100);
   const picture = svg("svg", {
@@ -39,7 +52,7 @@ export function chart(lines, lessons) {
 
   const heights = apart(lines.map(({ points }) => y(points.at(-1).accuracy)), 16, top, height - bottom);
   lines.forEach(({ task, points }, i) => {
-    const group = svg("g", { class: `line line-${i % COLOURS}` });
+    const group = svg("g", { class: `curve line-${i % COLOURS}` });
     const places = points.map((point) => [x(point.lessons), y(point.accuracy)]);
     group.append(
       svg("polyline", {

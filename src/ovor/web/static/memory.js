@@ -66,14 +66,14 @@ function card(model, task, lines) {
   } else facts.push(fact("Now", "not measured"));
   if (task.held_out) facts.push(fact("Set aside", counted(task.held_out, "image")));
   const chips = task.classes.map(({ name, images }) =>
-    el("li", {}, el("span", { text: name }), el("small", { text: counted(images, "image") })),
+    el("li", {}, el("span", { text: name }), el("small", { text: String(images) })),
   );
   return el(
     "li",
     { class: "card" },
     el("h3", { text: `Task ${task.task}` }),
     el("dl", { class: "facts" }, ...facts),
-    el("ul", { class: "chips", "aria-label": "Classes" }, ...chips),
+    el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),
   );
 }
 

@@ -36,7 +36,7 @@ const inWords = (found) =>
     : `${found.answer}, ${percent(found.confidence)}`;
 
 /** What there is to see of an answer: the answer itself, and a bar for each likely class. */
-function shown(found) {
+function shown(found, most) {
   const head = found.unknown
     ? el(
         "p",
@@ -50,7 +50,7 @@ function shown(found) {
         el("strong", { text: found.answer }),
         el("span", { text: percent(found.confidence) }),
       );
-  const bars = found.classes.map(({ name, confidence }) =>
+  const bars = found.classes.slice(0, most).map(({ name, confidence }) =>
     el(
       "li",
       {},
@@ -101,7 +101,7 @@ async function answerRow({ file, row, said }) {
   say("Looking…");
   try {
     const found = await ask(file, { waiting: (seconds) => say(busy(seconds)) });
-    said.replaceChildren(...shown(found));
+    said.replaceChildren(...shown(found, 3));
     row.classList.toggle("is-unknown", found.unknown);
     lastWords = `${file.name}: ${inWords(found)}.`;
   } catch (error) {
@@ -149,7 +149,7 @@ async function askDrawing() {
   try {
     const found = await ask(await pad.file("drawing.png"), { signal, waiting });
     if (signal.aborted) return;
-    place.replaceChildren(...shown(found));
+    place.replaceChildren(...shown(found, 5));
     announce(`The drawing: ${inWords(found)}.`);
   } catch (error) {
     if (signal.aborted || error.name === "AbortError") return;
