@@ -64,14 +64,18 @@ function card(model, task, lines) {
     const points = `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}`;
     facts.push(fact("Now", shareOf(last), kind ? el("span", { class: kind, text: points }) : null));
   } else facts.push(fact("Now", "not measured"));
-  if (task.held_out) facts.push(fact("Set aside", counted(task.held_out, "image")));
   const chips = task.classes.map(({ name, images }) =>
     el("li", {}, el("span", { text: name }), el("small", { text: String(images) })),
   );
   return el(
     "li",
     { class: "card" },
-    el("h3", { text: `Task ${task.task}` }),
+    el(
+      "div",
+      { class: "line" },
+      el("h3", { text: `Task ${task.task}` }),
+      el("span", { class: "hint", text: task.held_out ? `${counted(task.held_out, "image")} set aside` : "" }),
+    ),
     el("dl", { class: "facts" }, ...facts),
     el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),
   );

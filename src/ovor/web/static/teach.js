@@ -30,8 +30,10 @@ function unfinished(own) {
   return own.images.length ? null : `Give “${nameOf(own)}” some images.`;
 }
 
-const advice = (own) =>
-  nameOf(own) && own.images.length === 1 ? "One image only: it can be learned, but not well." : "";
+function advice(own) {
+  if (!own.images.length) return "Drop or paste images here, or add files.";
+  return own.images.length === 1 ? "One image only: it can be learned, but not well." : "";
+}
 
 function wrongAtAll() {
   const { limits } = current();
