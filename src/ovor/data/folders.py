@@ -17,6 +17,7 @@ from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # Pillow knows more, some of them programs
 SPLITS = {"train", "test", "val", "valid", "validation"}
 TEST_SHARE = 0.2
 
@@ -41,7 +42,7 @@ def read_image(path: Path) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 image.load()  # here, where what is broken is caught
                 turn_upright(image)
                 return to_rgb(image)
