@@ -112,12 +112,12 @@ async function cancel(id) {
 }
 
 async function ended(state) {
-  await refresh().catch(() => null);
+  const model = await refresh().catch(() => null);
   const counts = state.classes.map(({ name, images }) => `${name} (${images})`);
   if (state.state === "done") {
-    const right =
-      state.accuracy == null ? null : `${state.accuracy.toFixed(1)} % right on the images set aside.`;
-    outcome("good", `Task ${state.task} learned: ${listed(counts)}.`, [right, ...state.notes], [
+    examined();
+    const aside = model?.tasks.find(({ task }) => task === state.task)?.held_out;
+    outcome("good", `Task ${state.task} learned: ${listed(counts)}.`, [right(state.accuracy, aside), ...state.notes], [
       ["#predict", "Try it"],
       ["#memory", "See what it remembers"],
     ]);
@@ -128,7 +128,22 @@ async function ended(state) {
   }
 }
 
-export function outcome(kind, title, words, links = []) {
+function right(accuracy, aside) {
+  if (accuracy == null) return null;
+  const few = aside < 10 ? " So few say little: give more images to know better." : "";
+  return `${accuracy.toFixed(1)} % right on the ${counted(aside, "image")} set aside.${few}`;
+}
+
+/** What was set aside is asked again after the lesson has ended: look for that a few times. */
+async function examined() {
+  for (const seconds of [1, 2, 4, 8, 16]) {
+    await sleep(seconds);
+    const model = await refresh().catch(() => null);
+    if (!model || model.exams.some(({ lessons }) => lessons === model.tasks.length)) return;
+  }
+}
+
+function outcome(kind, title, words, links = []) {
   const said = words.filter(Boolean);
   byId("outcome").className = `card outcome ${kind}`;
   byId("outcome").replaceChildren(
