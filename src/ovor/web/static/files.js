@@ -46,6 +46,8 @@ export const isPicture = (file) => !file.name.startsWith(".") && PICTURE.test(fi
 export function byClass(files) {
   const classes = new Map();
   const left = [];
+  const order = (a, b) => a.localeCompare(b, "en", { numeric: true }); // a drop has none
+  files = [...files].sort((a, b) => order(a.path, b.path) || order(a.file.name, b.file.name));
   const parents = new Set(files.map(({ path }) => path.split("/")).filter((p) => p[1]).map((p) => p[0]));
   for (const { file, path } of files) {
     const [top, below] = path.split("/");
