@@ -58,20 +58,41 @@ export function byClass(files) {
   return { classes, left };
 }
 
-/** Make an element take dropped files; the class `over` shows that it would. */
+let marked = null; // the innermost place under the files, which has the class `over`
+
+function mark(zone) {
+  if (marked === zone) return;
+  marked?.classList.remove("over");
+  zone?.classList.add("over");
+  marked = zone;
+}
+
+/** Make an element take dropped files. */
 export function takesDrops(zone, take) {
-  let inside = 0; // enter and leave also come from children
-  const over = (change) => {
-    inside = change === 0 ? 0 : inside + change;
-    zone.classList.toggle("over", inside > 0);
-  };
-  zone.addEventListener("dragenter", () => over(1));
-  zone.addEventListener("dragleave", () => over(-1));
-  zone.addEventListener("drop", async (event) => {
-    over(0);
+  zone.addEventListener("dragover", (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     event.stopPropagation();
+    mark(zone);
+  });
+  zone.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    mark(null);
     take(await dropped(event.dataTransfer));
+  });
+}
+
+/** A file that misses its place must not take the page away. */
+export function guardDrops() {
+  for (const name of ["dragover", "drop"]) {
+    document.addEventListener(name, (event) => {
+      event.preventDefault();
+      mark(null);
+    });
+  }
+  document.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) mark(null); // out of the window
   });
 }
 

@@ -1,6 +1,7 @@
 // The page: its three views, and what stands around them.
 
 import { byId, counted, el } from "./dom.js";
+import { guardDrops } from "./files.js";
 import { startMemory } from "./memory.js";
 import { onModel, refresh } from "./model.js";
 import { addImages, startPredict } from "./predict.js";
@@ -48,10 +49,7 @@ window.addEventListener("hashchange", () => {
   refresh(); // others may have taught it meanwhile
 });
 
-// A file that misses its place must not take the page away.
-for (const name of ["dragover", "drop"]) {
-  document.addEventListener(name, (event) => event.preventDefault());
-}
+guardDrops();
 document.addEventListener("paste", (event) => {
   const files = [...(event.clipboardData?.files ?? [])];
   if (!files.length) return;
