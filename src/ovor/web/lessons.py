@@ -75,7 +75,7 @@ class Job:
         self.progress = report.get("progress", self.progress)
         self.doing = report.get("doing", self.doing)
         self.notes += report.get("notes", [])
-        self.error = report.get("error")
+        self.error = report.get("error", self.error)
         self.state = report.get("state", self.state)
         if "saved" in report:
             self.task, self.accuracy, self.aside = (
@@ -181,21 +181,24 @@ class Lessons:
         names = ", ".join(job.wanted.classes)
         log.info("lesson %s: learning %s", job.id, names)
         self.predictor.threads = max(1, cores() - share_for_learning())
+        state, error = await self.outcome(job)
+        self.predictor.threads = cores()
+        await asyncio.to_thread(shutil.rmtree, job.wanted.folder, True)
+        self.current, self.claimed = None, False
+        self.count(state)
+        job.end(state, error)  # when all is as it says
+        log.info("lesson %s: %s%s", job.id, state, f": {error}" if error else "")
+        job.ended.set()
+
+    async def outcome(self, job: Job) -> tuple[State, str | None]:
         try:
             mark = mark_of(self.settings.model)
             await self.attend(job)
-            await self.conclude(job, mark)
+            return await self.conclude(job, mark)
         except Exception as error:
-            job.end("failed", in_words(error))
             if self.settings.debug:
                 log.exception("lesson %s", job.id)
-        finally:
-            self.predictor.threads = cores()
-            await asyncio.to_thread(shutil.rmtree, job.wanted.folder, True)
-            self.count(job.state)
-            log.info("lesson %s: %s%s", job.id, job.state, f": {job.error}" if job.error else "")
-            self.current, self.claimed = None, False
-            job.ended.set()
+            return "failed", in_words(error)
 
     async def attend(self, job: Job) -> None:
         """Start the process, and listen to it until it is gone."""
@@ -240,21 +243,18 @@ class Lessons:
             "debug": self.settings.debug,
         }
 
-    async def conclude(self, job: Job, before: Mark) -> None:
+    async def conclude(self, job: Job, before: Mark) -> tuple[State, str | None]:
         """By the file, since a process may be killed between writing it and saying so."""
-        error = job.error
         if mark_of(self.settings.model) != before:
             task = (await self.take_over()).model.tasks_[-1]
             if task.classes == tuple(job.wanted.classes):
                 job.task = job.task or len(self.predictor.served.model.tasks_)
                 job.accuracy = task.accuracy
                 self.keep(await asyncio.to_thread(set_aside, job))
-                job.end("done")
-                return
+                return "done", None
         if job.cancelling:
-            job.end("cancelled")
-        else:
-            job.end("failed", error or died(job.process))
+            return "cancelled", None
+        return "failed", job.error or died(job.process)
 
 
 def set_aside(job: Job) -> list[tuple[str, bytes]]:
