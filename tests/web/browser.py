@@ -3,10 +3,7 @@
 import base64
 import math
 import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,26 +12,6 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 Point = tuple[float, float]
-
-
-@contextmanager
-def serving(model: Path, *options: str) -> Iterator[str]:
-    """`ovor serve` as a user starts it; gives its address."""
-    command = [sys.executable, "-m", "ovor", "serve", str(model), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        said = server.stdout.readline()
-        found = re.search(r"http://\S+", said)
-        try:
-            assert found, f"the server said {said!r} and no address"
-            yield found.group()
-        finally:
-            for _ in range(2):  # the second one cancels a lesson
-                server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
 
 
 @contextmanager

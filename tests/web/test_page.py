@@ -12,7 +12,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from drawings import draw
 from ovor import Classifier
-from web.browser import TRIANGLE, Watch, browsing, drop, paste, serving, sketch, sun
+
+from .browser import TRIANGLE, Watch, browsing, drop, paste, sketch, sun
+from .live import serving
 
 KNOWN = [["banana", "fish", "triangle"], ["sun", "train"]]
 TOKEN = "an-honest-token"
@@ -20,19 +22,20 @@ LESSON = 60_000  # milliseconds that a lesson may take on a busy machine
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With garden.ovor in it."""
     root = tmp_path_factory.mktemp("page")
     classifier = Classifier("embedded")
     for number, names in enumerate(KNOWN):
         classifier.learn(draw(root / str(number), names, 60))
     classifier.save(root / "garden.ovor")
-    return root / "garden.ovor"
+    return root
 
 
 @pytest.fixture(scope="module")
-def address(model: Path) -> Iterator[str]:
-    with serving(model) as found:
-        yield found
+def address(folder: Path) -> Iterator[str]:
+    with serving(folder, model="garden.ovor") as live:
+        yield live.url
 
 
 @pytest.fixture(scope="module")
@@ -296,9 +299,9 @@ def test_drawn_examples_can_be_taught(ready: Page) -> None:
     expect(ready.locator("#tally")).to_contain_text("1 class, 2 images. One class alone")
 
 
-def test_the_token_is_asked_for(browser: Browser, model: Path, pictures: Path) -> None:
-    with serving(model, "--token", TOKEN) as address:
-        for page in opened(browser, address):
+def test_the_token_is_asked_for(browser: Browser, folder: Path, pictures: Path) -> None:
+    with serving(folder, model="garden.ovor", env={"OVOR_TOKEN": TOKEN}) as live:
+        for page in opened(browser, live.url):
             page.watch.allow(401)  # type: ignore[attr-defined]
             field, go = page.locator("#token-value"), page.get_by_role("button", name="Go on")
             expect(field).to_be_focused()
@@ -420,8 +423,8 @@ def test_pictures_for_the_documents(browser: Browser, tmp_path: Path) -> None:
     first = Classifier("embedded").learn(draw(tmp_path / "1", ["banana", "candle", "fish"], 70))
     first.save(tmp_path / "garden.ovor")
     exam = draw(tmp_path / "exam", ["banana", "candle", "fish"], 10, first=70)
-    with serving(tmp_path / "garden.ovor", "--exam", str(exam)) as address:
-        for page in opened(browser, address):
+    with serving(tmp_path, "--exam", str(exam), model="garden.ovor") as live:
+        for page in opened(browser, live.url):
             for number, names in enumerate(
                 (["sun", "train"], ["circle", "lollipop"], ["owl", "whale"]), 2
             ):
@@ -477,6 +480,8 @@ def take(page: Page, name: str) -> None:
         page.wait_for_timeout(400)
         path = FIGURES / f"page-{name}-{scheme}.png"
         page.screenshot(path=path, full_page=True)
-        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
         assert path.stat().st_size < 150_000
     page.emulate_media(color_scheme="light")

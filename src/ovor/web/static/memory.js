@@ -30,7 +30,7 @@ function curve(model, lines) {
       el("details", {}, el("summary", { text: "The same as a table" }), table(lines, model.tasks.length)),
     );
   }
-  const behind = model.tasks.filter(({ task }) => now(model, task) == null).map(({ task }) => task);
+  const behind = model.tasks.filter(({ task }) => lastExam(model, task)?.accuracy == null).map(({ task }) => task);
   if (behind.length) parts.push(missing(behind, model.tasks.length));
   return parts;
 }
@@ -47,15 +47,17 @@ function missing(tasks, all) {
   );
 }
 
-function now(model, task) {
+function lastExam(model, task) {
   const exam = model.exams.find(({ lessons }) => lessons === model.tasks.length);
-  return exam?.tasks.find((one) => one.task === task)?.accuracy;
+  return exam?.tasks.find((one) => one.task === task);
 }
 
 function card(model, task, lines) {
   const points = lines.find((line) => line.task === task.task)?.points ?? [];
   const first = points[0]?.accuracy;
-  const last = now(model, task.task);
+  const exam = lastExam(model, task.task);
+  const last = exam?.accuracy;
+  const aside = exam?.images ?? task.held_out;
   const facts = [];
   if (first != null) facts.push(fact(points[0].lessons === task.task ? "When learned" : "First asked", shareOf(first)));
   if (last != null) {
@@ -74,7 +76,7 @@ function card(model, task, lines) {
       "div",
       { class: "line" },
       el("h3", { text: `Task ${task.task}` }),
-      el("span", { class: "hint", text: task.held_out ? `${counted(task.held_out, "image")} set aside` : "" }),
+      el("span", { class: "hint", text: aside ? `${counted(aside, "image")} set aside` : "" }),
     ),
     el("dl", { class: "facts" }, ...facts),
     el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),
