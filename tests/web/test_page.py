@@ -245,8 +245,8 @@ def test_two_classes_are_taught_and_known_while_predictions_go_on(
     teach(ready, draw(tmp_path / "new", ["circle", "lollipop"], 40))
     expect(ready.locator("#lesson-title")).to_have_text("Learning circle and lollipop")
     ready.get_by_role("tab", name="Predict").click()
-    sketch(ready.locator("#pad"), sun())
-    expect(ready.locator("#sketch-answer strong")).to_have_text("sun")
+    sketch(ready.locator("#pad"), TRIANGLE)
+    expect(ready.locator("#sketch-answer strong")).to_have_text("triangle")
     expect(ready.locator("#percent")).to_be_visible()  # it is still at it
     ready.get_by_role("tab", name="Teach").click()
     done = ready.locator(".outcome.good")
@@ -266,8 +266,10 @@ def test_two_classes_are_taught_and_known_while_predictions_go_on(
 
 
 def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
+    ready.watch.allow("ERR_FAILED")  # type: ignore[attr-defined]
     teach(ready, draw(tmp_path / "new", ["door", "lightning"], 30))
     expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
+    ready.route("**/events", lambda route: route.abort(), times=1)  # a break is mended
     ready.reload()
     expect(ready.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
     expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
@@ -280,7 +282,10 @@ def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
 
 def test_a_lesson_can_be_cancelled(ready: Page, tmp_path: Path) -> None:
     before = ready.locator("#about").inner_text()
-    teach(ready, draw(tmp_path / "new", ["mug", "stairs"], 60))
+    ready.get_by_role("tab", name="Teach").click()
+    ready.locator("#folder").set_input_files(draw(tmp_path / "new", ["mug", "stairs"], 60))
+    expect(ready.get_by_label("Class name").nth(1)).to_have_value("stairs")
+    ready.get_by_role("button", name="Learn").click()
     expect(ready.locator("#lesson-title")).to_have_text("Learning mug and stairs")
     ready.get_by_role("button", name="Cancel").click()
     expect(ready.locator("#outcome")).to_contain_text("Cancelled.", timeout=LESSON)
@@ -430,7 +435,6 @@ def test_pictures_for_the_documents(browser: Browser, tmp_path: Path) -> None:
             ):
                 teach(page, draw(tmp_path / str(number), names, 70))
                 if number == 4:
-                    expect(page.locator("#lesson-bar")).not_to_have_js_property("value", 0)
                     expect(page.locator("#lesson-doing")).to_contain_text("epoch 2", timeout=LESSON)
                     take(page, "teaching")
                 learned = page.locator(".outcome.good")

@@ -5,48 +5,43 @@ import { announce, byId, counted, el, percent, sleep } from "./dom.js";
 import { refresh } from "./model.js";
 
 const ENDED = ["done", "failed", "cancelled"];
-let following = null;
+let following = null; // the last state of the lesson that is shown, when it comes
 
 export const isFollowing = () => following !== null;
 
-/** Show a lesson until it ends, and give its last state; null if another call does so already. */
-export async function follow(id) {
-  if (following === id) return null;
-  following = id;
+/** Show a lesson until it ends, and give its last state. There is one at a time. */
+export function follow(id) {
+  following ??= show(id).finally(() => {
+    following = null;
+    showUpload(null);
+  });
+  return following;
+}
+
+async function show(id) {
   byId("outcome").hidden = true;
   byId("lesson-cancel").onclick = () => cancel(id);
   byId("lesson-cancel").disabled = false;
-  try {
-    const last = await untilEnd(id);
-    if (following === id) await ended(last);
-    return last;
-  } finally {
-    if (following === id) following = null;
-    showUpload(null);
-  }
+  const last = await untilEnd(id);
+  await ended(last);
+  return last;
 }
 
 async function untilEnd(id) {
   for (;;) {
     try {
       for await (const state of events(`tasks/${id}/events`)) {
-        show(state);
+        const names = state.classes.map(({ name }) => name);
+        panel(`Learning ${listed(names)}`, state.progress, doing(state), state.classes);
         if (ENDED.includes(state.state)) return state;
       }
     } catch (error) {
-      if (error.status === 404) {
-        const lost = "The server was restarted and does not know this lesson: look at Memory, and teach it again if it is not there.";
-        return { state: "failed", error: lost, classes: [], images: [], notes: [] };
-      }
-      if (error.status) return { state: "failed", error: error.message, classes: [], images: [], notes: [] };
+      const lost = "The server was restarted and does not know this lesson: see Memory, and teach it again if it is not there.";
+      const said = error.status === 404 ? lost : error.message;
+      if (error.status) return { state: "failed", error: said, classes: [], images: [], notes: [] };
     }
     await sleep(1); // the stream broke: it is asked for again
   }
-}
-
-function show(state) {
-  const names = state.classes.map(({ name }) => name);
-  panel(`Learning ${listed(names)}`, state.progress, doing(state), state.classes);
 }
 
 /** The same panel while images are on their way; null takes it away. */
@@ -112,7 +107,8 @@ async function cancel(id) {
 }
 
 async function ended(state) {
-  const model = await refresh().catch(() => null);
+  const model = await refresh();
+  byId("problems").hidden = true; // they were about another time
   const counts = state.classes.map(({ name, images }) => `${name} (${images})`);
   if (state.state === "done") {
     examined();
@@ -138,7 +134,7 @@ function right(accuracy, aside) {
 async function examined() {
   for (const seconds of [1, 2, 4, 8, 16]) {
     await sleep(seconds);
-    const model = await refresh().catch(() => null);
+    const model = await refresh();
     if (!model || model.exams.some(({ lessons }) => lessons === model.tasks.length)) return;
   }
 }

@@ -1,6 +1,7 @@
 // What the server says about its model, and who wants to hear when that changes.
 
 import { getJson } from "./api.js";
+import { byId } from "./dom.js";
 
 const listeners = [];
 let model = null;
@@ -13,8 +14,16 @@ export function onModel(listener) {
   if (model) listener(model);
 }
 
+/** Ask again; gives the model, or null if the server refuses to say, which is shown. */
 export async function refresh() {
-  model = await getJson("model");
+  try {
+    model = await getJson("model");
+  } catch (error) {
+    byId("gone").textContent = error.message;
+    byId("gone").hidden = false;
+    return null;
+  }
+  byId("gone").hidden = true;
   for (const listener of listeners) listener(model);
   return model;
 }

@@ -70,7 +70,6 @@ function update() {
     showCount(own);
   }
   byId("tally").textContent = tally();
-  byId("problems").hidden = true;
 }
 
 function tally() {
@@ -101,6 +100,7 @@ async function learn(event) {
   event.preventDefault();
   for (const own of all()) own.pressed = true;
   update();
+  byId("problems").hidden = true;
   if (problems().length) {
     showProblems(problems());
     return;
@@ -113,8 +113,11 @@ async function learn(event) {
   try {
     const { id } = await upload("tasks", lesson(), sent, stop.signal);
     const last = await follow(id);
-    if (last?.state === "done") clearClasses();
-    else blameAll(images, last?.images ?? []);
+    if (last.state === "done") clearClasses();
+    else if (last.images.length) {
+      blameAll(images, last.images);
+      showProblems([last.error]);
+    }
   } catch (error) {
     showUpload(null);
     if (error.name === "AbortError") return;
@@ -161,7 +164,10 @@ function takeFolder(files) {
 export const pasteImages = (files) => addImages(target(), files);
 
 export function startTeach() {
-  onChange(update);
+  onChange(() => {
+    byId("problems").hidden = true;
+    update();
+  });
   clearClasses();
   byId("form").addEventListener("submit", learn);
   byId("class-add").addEventListener("click", () => addClass().field.focus());
