@@ -479,6 +479,8 @@ def various(root: Path) -> list[Path]:
 def take(page: Page, name: str) -> None:
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     page.mouse.move(0, 0)
+    assert page.viewport_size
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": 480})  # or more
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.wait_for_timeout(400)

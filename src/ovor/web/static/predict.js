@@ -131,7 +131,7 @@ function drawn() {
   byId("undo").disabled = byId("clear").disabled = pad.empty;
   byId("seen").hidden = pad.empty;
   if (pad.empty) {
-    const hint = "Draw on the left: the answer comes with each line.";
+    const hint = "The answer comes with each line that you draw.";
     byId("sketch-answer").replaceChildren(el("p", { class: "hint", text: hint }));
     return;
   }

@@ -36,6 +36,7 @@ function advice(own) {
 }
 
 function wrongAtAll() {
+  if (!current()) return ["The server has not answered yet: try again in a moment."];
   const { limits } = current();
   const images = filled().flatMap((own) => own.images);
   const bytes = images.reduce((sum, { file }) => sum + file.size, 0);
