@@ -12,9 +12,10 @@ from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Match, Route
 
 from ovor.web import asking, schemas, teaching
-from ovor.web.description import ERRORS, PREDICT_BODY, TEACH_BODY, describe
+from ovor.web.description import ERRORS, PREDICT_BODY, describe, teach_body
 from ovor.web.failures import Refused
 from ovor.web.lessons import FINAL, Job
 from ovor.web.security import Guard, error
@@ -130,7 +131,7 @@ def add_lessons(app: FastAPI, service: Service) -> None:
         status_code=202,
         response_model=schemas.Begun,
         responses=ERRORS(400, 401, 403, 408, 409, 413, 415, 422, 503),
-        openapi_extra=TEACH_BODY,
+        openapi_extra=teach_body(2 if service.predictor.served.model.run().vor else 1),
     )
     async def teach(request: Request) -> Any:
         """Teach new classes, as the next task. One at a time; predictions go on meanwhile."""
@@ -205,8 +206,16 @@ async def plain(request: Request, found: HTTPException) -> Response:
         405: "This method is not for this address: the API is described in /openapi.json.",
     }
     answer = error(Refused(found.status_code, sentences.get(found.status_code, str(found.detail))))
-    answer.headers.update(found.headers or {})
+    if found.status_code == 405:
+        answer.headers["Allow"] = ", ".join(allowed(request))
     return answer
+
+
+def allowed(request: Request) -> list[str]:
+    """By all routes of the address; the first that matches would tell its own alone."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    here = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    return sorted({method for route in here for method in route.methods or ()})
 
 
 async def invalid(request: Request, found: RequestValidationError) -> Response:

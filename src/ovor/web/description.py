@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ovor.web.schemas import Error
-from ovor.web.uploads import FIELD_BYTES
+from ovor.web.teaching import EPOCHS, LABEL
 
 WHAT = {
     400: "the request is broken",
@@ -61,28 +61,37 @@ def body(required: list[str], **fields: Any) -> dict[str, Any]:
 
 
 PREDICT_BODY = body(["images"])
-TEACH_BODY = body(
-    ["images", "labels"],
-    labels={
-        "type": "array",
-        "items": {"type": "string", "minLength": 1, "maxLength": FIELD_BYTES},
-        "minItems": 1,
-        "description": "the class of each image, in the order of the images",
-    },
-    epochs={"type": "integer", "minimum": 1, "maximum": 1000},
-    keep_set_aside={
-        "type": "string",
-        "enum": ["false", "true"],
-        "default": "false",
-        "description": "keep the images set aside in memory, to measure what is forgotten later",
-    },
-    on_error={
-        "type": "string",
-        "enum": ["stop", "skip"],
-        "default": "stop",
-        "description": "at an image that cannot be read: refuse all, or go on without it",
-    },
-)
+READABLE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$"  # on one line; not blank, too
+
+
+def teach_body(least_epochs: int) -> dict[str, Any]:
+    return body(
+        ["images", "labels"],
+        labels={
+            "type": "array",
+            "items": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LABEL,
+                "allOf": [{"pattern": READABLE}, {"pattern": "\\S"}],
+            },
+            "minItems": 1,
+            "description": "the class of each image, in the order of the images: a new one",
+        },
+        epochs={"type": "integer", "minimum": least_epochs, "maximum": EPOCHS},
+        keep_set_aside={
+            "type": "string",
+            "enum": ["false", "true"],
+            "default": "false",
+            "description": "keep the images set aside in memory, to measure what is forgotten",
+        },
+        on_error={
+            "type": "string",
+            "enum": ["stop", "skip"],
+            "default": "stop",
+            "description": "at an image that cannot be read: refuse all, or go on without it",
+        },
+    )
 
 
 def describe(app: FastAPI, token: bool) -> None:

@@ -22,6 +22,7 @@ from ovor.web.settings import Limits
 from ovor.web.uploads import Form, to_folder
 
 EPOCHS = 1000  # at most
+LABEL = 200  # characters of a class's name
 
 
 async def teach(service: Service, request: Request) -> Job:
@@ -78,6 +79,8 @@ def labels_of(form: Form, served: Served) -> list[str]:
             f"There are {len(form.images)} images and {len(given)} labels: send one label each, in "
             "the same order.",
         )
+    if any(len(label) > LABEL for label in given):
+        raise Refused(422, f"A label is longer than {LABEL} characters: choose a shorter name.")
     labels = [as_name(label) for label in given]
     for name in labels:
         if name.strip().casefold() == UNKNOWN:

@@ -15,7 +15,7 @@ from ovor.web.failures import Refused
 from ovor.web.pictures import shown
 from ovor.web.settings import Limits
 
-FIELD_BYTES = 1000  # of a label, which is the longest
+FIELD_BYTES = 4096  # of what is no image
 OTHER_PARTS = 10  # besides images and their labels
 HEADER_BYTES = 4096
 LESSON_FIELDS = ("labels", "epochs", "keep_set_aside", "on_error")
