@@ -18,7 +18,7 @@ from ovor.web import asking, schemas, teaching
 from ovor.web.description import ERRORS, PREDICT_BODY, describe, teach_body
 from ovor.web.failures import Refused
 from ovor.web.lessons import FINAL, Job
-from ovor.web.security import Guard, error
+from ovor.web.security import MISTAKE, Guard, error
 from ovor.web.service import Service
 
 STATIC = files("ovor.web") / "static"
@@ -56,6 +56,7 @@ def make_app(service: Service) -> Any:
     app.add_exception_handler(Refused, lambda request, refused: error(refused))
     app.add_exception_handler(HTTPException, plain)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, lambda request, mistake: error(MISTAKE))  # and the log
     describe(app, service.settings.token is not None)
     return Guard(app, service.settings, service.metrics)
 

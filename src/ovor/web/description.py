@@ -27,7 +27,7 @@ def ERRORS(*statuses: int) -> dict[int | str, dict[str, Any]]:  # noqa: N802
     found: dict[int | str, dict[str, Any]] = {}
     for status in statuses:
         found[status] = {"model": Error, "description": WHAT[status]}
-        if status in (429, 503):
+        if status in (409, 429, 503):
             found[status]["headers"] = RETRY
     return found
 

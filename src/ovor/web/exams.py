@@ -5,6 +5,7 @@ latter are in memory alone.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ovor.config import in_words
 from ovor.data.lesson import from_folder
 from ovor.web.pictures import Unusable, decoded
 from ovor.web.predicting import LOW, Predictor, View
@@ -20,7 +22,9 @@ from ovor.web.served import Served
 from ovor.web.settings import Limits
 
 EACH = 20  # images of a class that are kept
+TOTAL = 200_000_000  # bytes of all that are kept
 Content = bytes | Path
+log = logging.getLogger("ovor.web")
 
 
 class Exams:
@@ -31,14 +35,16 @@ class Exams:
         self.limits = replace(limits, image_bytes=2**62)  # the folder is our own
         found = from_folder(folder)[0] if folder else {}
         self.aside: dict[str, list[Content]] = {name: list(items) for name, items in found.items()}
-        self.kept: dict[str, int] = {}
+        self.kept: dict[str, int] = {}  # of those that clients sent
+        self.bytes = 0
         self.results: list[dict[str, Any]] = []
         self.running: asyncio.Task[None] | None = None
 
     def keep(self, images: Sequence[tuple[str, bytes]]) -> None:
         for name, content in images:
-            if self.kept.get(name, 0) < EACH:
+            if self.kept.get(name, 0) < EACH and self.bytes + len(content) <= TOTAL:
                 self.kept[name] = self.kept.get(name, 0) + 1
+                self.bytes += len(content)
                 self.aside.setdefault(name, []).append(content)
         if images:
             self.begin()
@@ -50,6 +56,12 @@ class Exams:
         self.running = asyncio.create_task(self.run(self.predictor.served))
 
     async def run(self, served: Served) -> None:
+        try:
+            await self.examine(served)
+        except Exception as error:  # such as a full memory: the server goes on without
+            log.error("the exam failed: %s", in_words(error))
+
+    async def examine(self, served: Served) -> None:
         names = served.classes
         asked = [(names.index(n), c) for n, cs in self.aside.items() if n in names for c in cs]
         truth: list[int] = []

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ovor.config import in_words
+from ovor.config import in_words, one_line
 from ovor.web.failures import Refused
 from ovor.web.metrics import Metrics
 from ovor.web.settings import Settings
@@ -31,6 +31,7 @@ HEADERS = [
 OPEN = ("/", "/healthz")  # and /static: no token needed
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DRAIN_SECONDS, DRAIN_BYTES = 2, 2**26
+MISTAKE = Refused(500, "This went wrong in the server, not in the request: its log says more.")
 log = logging.getLogger("ovor.web")
 
 
@@ -81,12 +82,10 @@ class Guard:
         except Refused as refused:
             await error(refused)(scope, exchange.receive, exchange.send)
         except Exception as mistake:
-            log.error("%s %s: %s", scope["method"], scope["path"], in_words(mistake))
-            if self.debug:
-                log.exception("")
+            where = one_line(f"{scope['method']} {scope['path']}")
+            log.error("%s: %s", where, in_words(mistake), exc_info=self.debug)
             if not exchange.status:
-                failure = Refused(500, "This is a mistake in ovor: the server's log says more.")
-                await error(failure)(scope, exchange.receive, exchange.send)
+                await error(MISTAKE)(scope, exchange.receive, exchange.send)
         finally:
             route = getattr(scope.get("route"), "path", None)
             self.metrics.count(route, scope["method"], exchange.status)

@@ -213,6 +213,10 @@ async def receive(
         ) from None
     except FormParserError as error:
         raise broken() from error
+    except OSError as error:  # of a file of a lesson
+        raise Refused(
+            503, f"The server cannot keep the images ({error.strerror}): tell who runs it."
+        ) from error
     except ClientDisconnect:
         raise Refused(400, "The request ended before its end: send it again.") from None
     finally:
