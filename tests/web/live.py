@@ -109,12 +109,14 @@ def drawn(name: str, each: int, part: str = "train") -> list[bytes]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Live]:
-    """Serves m.ovor of the folder; whatever the test leaves is ended."""
+def serving(
+    folder: Path, *options: str, model: str = "m.ovor", env: dict[str, str] | None = None
+) -> Iterator[Live]:
+    """Serves a model of the folder; whatever the test leaves is ended."""
     (folder / "tmp").mkdir(exist_ok=True)
     with (folder / "stderr").open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ovor", "serve", "m.ovor", "--port", "0", *options],
+            [sys.executable, "-m", "ovor", "serve", model, "--port", "0", *options],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=errors,
