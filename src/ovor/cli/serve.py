@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 from pydantic import Field
 
-from ovor.cli.arguments import NOT_GIVEN, Device, Model, parse
+from ovor.cli.arguments import Device, Model, optional, parse
 from ovor.config import Count, OvorError, Positive
 from ovor.web.settings import Limits, Settings
 
@@ -23,17 +23,17 @@ class ServeArguments:
     """address to serve at; any but this machine's own needs a token"""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """0 takes a free one"""
-    token: Annotated[str | None, NOT_GIVEN] = None
+    token: Annotated[str | None, optional("TOKEN")] = None
     """what clients must send; better in the environment (OVOR_TOKEN), where others cannot see it"""
     allow_host: Annotated[
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")
     ] = field(default=())
     """a name that the server is reached by, such as a proxy's"""
-    backbone: Annotated[str | None, NOT_GIVEN] = None
+    backbone: Annotated[str | None, optional("NAME")] = None
     """where the model's backbone is now, if not where it was"""
     device: Device = "auto"
     """where to compute"""
-    exam: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    exam: Annotated[Path | None, optional("FOLDER")] = None
     """one sub-folder of images per class, to measure after each lesson what is forgotten"""
     queue: Count = 256
     """images that may wait to be predicted; beyond, clients are told to come again"""
