@@ -16,6 +16,8 @@ from ovor import Classifier
 from .browser import TRIANGLE, Watch, browsing, drop, paste, sketch, sun
 from .live import serving
 
+pytestmark = pytest.mark.xdist_group("page")  # they share a server, and what it has learned
+
 KNOWN = [["banana", "fish", "triangle"], ["sun", "train"]]
 TOKEN = "an-honest-token"
 LESSON = 60_000  # milliseconds that a lesson may take on a busy machine
