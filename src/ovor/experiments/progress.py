@@ -174,10 +174,9 @@ def standing_table(standings: Sequence[tuple[str, Standing]]) -> Table:
     """How far each run is; its machine, if it is on another."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, at in standings:
-        task = (
-            f"task {min(at.task + 1, len(at.epochs))}/{len(at.epochs)}" if at.epochs else "starts"
-        )
-        epochs = at.epochs[at.task] if at.task < len(at.epochs) else 0
+        tasks = len(at.epochs)
+        task = f"task {min(at.task + 1, tasks)}/{tasks}" if tasks else "starts"
+        epochs = at.epochs[at.task] if at.task < tasks else 0
         epoch = f"epoch {min(at.epoch + 1, epochs)}/{epochs}" if epochs else ""
         accuracy = "" if at.accuracy is None else f"A_{at.task} {at.accuracy:.2f}"
         table.add_row(name, task, epoch, accuracy, at.node)
