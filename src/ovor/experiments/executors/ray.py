@@ -15,6 +15,8 @@ from ovor.config import Run
 from ovor.experiments.executors.base import Died, Executor, Outcome, PlaceError
 from ovor.experiments.executors.remote import Order, Shared, result_of, shared
 
+# Nobody is told of the use; and Ray says on stdout, where results go, that a worker died.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 START = "start one with `ray start --head`, or give --ray local"
 OBJECTS = 100_000_000  # bytes for Ray's store of objects: ours are small dicts
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # RFC 9113, 3.4
@@ -107,7 +109,8 @@ def on_ray(
 
 
 def connect(address: str, jobs: int | None) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of the use
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
