@@ -353,7 +353,7 @@ def test_two_ray_machines_share_a_grid(
     from ray.cluster_utils import Cluster
 
     each = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    head = {**each, "include_dashboard": False, "temp_dir": str(ray_folder)}
+    head = {**each, "include_dashboard": False, "temp_dir": str(ray_folder / "ray")}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         cluster.add_node(**each)
