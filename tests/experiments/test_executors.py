@@ -458,3 +458,23 @@ def test_a_job_that_slurm_refuses_is_said(slurm: Path, tiny_run: Run, tmp_path: 
     place = on_slurm({"partition": "dawn"}, tmp_path / "out", jobs=None)
     with pytest.raises(PlaceError, match="invalid partition specified: dawn"):
         list(grid.run_on(place, [Row("vor", tiny_run)], [0], tmp_path / "out"))
+
+
+def test_ctrl_c_cancels_the_jobs(slurm: Path, tiny_run: Run, tmp_path: Path) -> None:
+    sbatch = slurm.parent / "bin" / "sbatch"
+    sbatch.write_text(
+        sbatch.read_text().replace('setsid bash "$FAKE_SLURM/$id.sh"', "setsid sleep 60")
+    )
+
+    class Impatient(Heard):
+        def running(self, standings: list[tuple[str, Standing]]) -> None:
+            raise KeyboardInterrupt
+
+    place = on_slurm({}, tmp_path / "out", jobs=None)
+    with pytest.raises(KeyboardInterrupt):
+        list(grid.run_on(place, [Row("vor", tiny_run)], [0], tmp_path / "out", Impatient()))
+    (pid,) = (int(file.read_text()) for file in slurm.glob("*.pid"))
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.1)

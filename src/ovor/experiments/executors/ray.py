@@ -15,7 +15,7 @@ from ovor.config import Run
 from ovor.experiments.executors.base import Died, Executor, Outcome, PlaceError
 from ovor.experiments.executors.remote import Order, Shared, result_of, shared
 
-# Nobody is told of the use; and Ray says on stdout, where results go, that a worker died.
+# Nobody is told of the use; and Ray would say on stdout, where results go, that a worker died.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 START = "start one with `ray start --head`, or give --ray local"
 OBJECTS = 100_000_000  # bytes for Ray's store of objects: ours are small dicts
@@ -132,8 +132,22 @@ def connect(address: str, jobs: int | None) -> None:
             **(new if address == "local" else {}),
         )
     except (Exception, SystemExit) as error:
+        if "AuthenticationError" in everything(error):
+            raise PlaceError(
+                f"The Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token, and "
+                "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as where it was started."
+            ) from None
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PlaceError(f"No Ray cluster at {address} ({reason}): {START}.") from error
+
+
+def everything(error: BaseException | None) -> str:
+    """The names of an error and of what led to it."""
+    names = ""
+    while error:
+        names += f"{type(error).__name__} {error} "
+        error = error.__cause__ or error.__context__
+    return names
 
 
 def check_address(address: str) -> None:
