@@ -196,6 +196,9 @@ class Run:
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
 
+    tensorboard: bool = False
+    """also write losses and accuracies for TensorBoard, into the result folder"""
+
     def __post_init__(self) -> None:
         if self.vor is not None and self.vor.epochs >= self.epochs:
             raise ValueError(
@@ -211,7 +214,7 @@ class Run:
     @property
     def essence(self) -> "Run":
         """Without what changes the time alone: runs with the same have the same result."""
-        return replace(self, workers=0, cache=0.0)
+        return replace(self, workers=0, cache=0.0, tensorboard=False)
 
 
 RUN = TypeAdapter(Run)

@@ -20,7 +20,6 @@ from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
-    from ovor.session import Listener
 
 Options = TypeVar("Options")
 SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report", "--tensorboard"}
@@ -52,8 +51,6 @@ class RunArguments(Generic[Options]):
     """continue the unfinished run in that folder"""
     no_report: bool = False
     """do not write report.html"""
-    tensorboard: bool = False
-    """also write losses and accuracies for TensorBoard, into the result folder"""
     json: bool = False
     """print result.json to stdout, and nothing else"""
     debug: bool = False
@@ -72,6 +69,7 @@ def run_command(argv: list[str]) -> None:
     run = arguments.run
     if arguments.resume:
         run = read_run(folder.run_file)
+        run = replace(run, tensorboard=run.tensorboard or arguments.run.tensorboard)
         if says_what_to_run(argv) and run.essence != arguments.run.essence:
             raise OvorError(
                 f"{folder.path} was started with other settings: leave out every flag but --resume "
@@ -79,8 +77,7 @@ def run_command(argv: list[str]) -> None:
             )
     try:
         with RunProgress(run) as progress:
-            listen = followed_by(progress, arguments, run, folder)
-            result = execute(run, folder, listen)
+            result = execute(run, folder, progress)
     except KeyboardInterrupt:
         if not folder.run_file.exists():
             raise
@@ -101,23 +98,6 @@ def show(result: dict[str, Any], where: Path) -> None:
     console = Console()
     console.print(result_table(result))
     console.print(f"Results in {where}", highlight=False, soft_wrap=True)
-
-
-def followed_by(
-    progress: "Listener", arguments: RunArguments[Any], run: Run, folder: "Folder"
-) -> "Listener":
-    """The progress, and TensorBoard if it is wanted."""
-    if not arguments.tensorboard:
-        return progress
-    from ovor.experiments.tensorboard import Board
-
-    board = Board(folder, run)
-
-    def both(event: dict[str, Any]) -> None:
-        progress(event)
-        board(event)
-
-    return both
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:

@@ -17,6 +17,7 @@ from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.tensorboard import Board
 from ovor.learners import at_once, build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
@@ -47,7 +48,10 @@ def execute(
     if folder.finished:
         return folder.result()
 
+    board = Board(folder, run) if run.tensorboard else silent
+
     def note(event: dict[str, Any]) -> None:
+        board(event)
         if event["event"] not in STEPS:
             folder.log(event)
         if event["event"] == "task" and run.keep == "tasks":

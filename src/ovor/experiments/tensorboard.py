@@ -36,6 +36,7 @@ class Board:
             case "epoch":
                 before = sum(self.epochs[: event["task"]])
                 self.add("loss/epoch", event["loss"], before + event["epoch"])
+                self.writer.flush()  # the checkpoint follows, and what it has is not told again
             case "task":
                 self.task_done(event)
 
