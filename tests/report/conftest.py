@@ -1,11 +1,7 @@
-"""Finished tiny runs with and without VOR, and a page of them in a browser."""
+"""Finished tiny runs with and without VOR."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,18 +23,3 @@ def finished(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in (0, 1):
             execute(replace(run, seed=seed), Folder(root / f"{name}-{seed}"))
     return root
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    path = shutil.which("chromium")
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have Chromium: apt-get install chromium")
-        pytest.skip("There is no Chromium here: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()

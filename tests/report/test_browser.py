@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from chromium import for_pictures, keep
 from ovor.report import make
+
+ROOT = Path(__file__).parents[2]
+PICTURED = ("curves", "differences", "confusion", "energies")
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +115,17 @@ def as_number(cell: str) -> float | str:
         return float(cell)
     except ValueError:
         return cell
+
+
+@for_pictures
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_for_the_documents(browser: Any, scheme: str) -> None:
+    """Of the report of `ovor grid main-table --data quickdraw`."""
+    address = (ROOT / "docs/results/report-main-table.html").as_uri()
+    page, _ = opened(browser, address, 900, scheme)
+    keep(page.screenshot(), f"report-top-{scheme}")
+    for chart in PICTURED:
+        keep(page.locator(f"figure[data-chart={chart}]").screenshot(), f"report-{chart}-{scheme}")
+    page, _ = opened(browser, address, 375, scheme)
+    page.evaluate("document.querySelector('figure[data-chart=matrix]').scrollIntoView()")
+    keep(page.screenshot(), f"report-phone-{scheme}")

@@ -2,30 +2,12 @@
 
 import base64
 import math
-import os
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page
 
 Point = tuple[float, float]
-
-
-@contextmanager
-def browsing() -> Iterator[Browser]:
-    """Chromium; without one tests are skipped, except where they must not be."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        if os.environ.get("CI"):
-            pytest.fail("There is no chromium here: install it (apt-get install chromium).")
-        pytest.skip("there is no chromium here")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 class Watch:

@@ -1,19 +1,18 @@
 """The page of `ovor serve`, used by mouse, files and keyboard in a real browser."""
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from chromium import for_pictures, keep
 from drawings import draw
 from ovor import Classifier
 
-from .browser import TRIANGLE, Watch, browsing, drop, paste, sketch, sun
+from .browser import TRIANGLE, Watch, drop, paste, sketch, sun
 from .live import serving
 
 pytestmark = pytest.mark.xdist_group("page")  # they share a server, and what it has learned
@@ -38,12 +37,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with serving(folder, model="garden.ovor") as live:
         yield live.url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture
@@ -422,10 +415,7 @@ def test_contrast_is_enough(ready: Page, scheme: str) -> None:
     assert ready.evaluate(PAIRS) == []
 
 
-FIGURES = Path(__file__).parents[2] / "docs/figures"
-
-
-@pytest.mark.skipif(not os.environ.get("OVOR_PICTURES"), reason="OVOR_PICTURES=1 makes them")
+@for_pictures
 def test_pictures_for_the_documents(browser: Browser, tmp_path: Path) -> None:
     first = Classifier("embedded").learn(draw(tmp_path / "1", ["banana", "candle", "fish"], 70))
     first.save(tmp_path / "garden.ovor")
@@ -486,10 +476,5 @@ def take(page: Page, name: str) -> None:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.wait_for_timeout(400)
-        path = FIGURES / f"page-{name}-{scheme}.png"
-        page.screenshot(path=path, full_page=True)
-        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-            path, optimize=True
-        )
-        assert path.stat().st_size < 150_000
+        keep(page.screenshot(full_page=True), f"page-{name}-{scheme}")
     page.emulate_media(color_scheme="light")
