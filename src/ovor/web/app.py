@@ -17,7 +17,7 @@ from starlette.routing import Match, Route
 from ovor.web import asking, schemas, teaching
 from ovor.web.description import ERRORS, PREDICT_BODY, describe, teach_body
 from ovor.web.failures import Refused
-from ovor.web.lessons import FINAL, Job
+from ovor.web.job import FINAL, Job
 from ovor.web.security import MISTAKE, Guard, error
 from ovor.web.service import Service
 

@@ -9,12 +9,13 @@ from starlette.requests import Request
 
 from ovor.data.lesson import UNKNOWN
 from ovor.web.failures import Fault, Refused
+from ovor.web.form import Upload
 from ovor.web.pictures import Unusable, decoded
 from ovor.web.predicting import Full, View
 from ovor.web.served import Served
 from ovor.web.service import Service
 from ovor.web.settings import Limits
-from ovor.web.uploads import Upload, to_memory
+from ovor.web.uploads import to_memory
 
 BEST = 5  # classes that an answer names
 

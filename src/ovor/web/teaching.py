@@ -14,12 +14,13 @@ from ovor.data.lesson import UNKNOWN
 from ovor.modelfile import unfinished
 from ovor.web.asking import none_usable, opened
 from ovor.web.failures import Fault, Refused
-from ovor.web.lessons import Job, Wanted
+from ovor.web.form import Form
+from ovor.web.job import Job, Wanted
 from ovor.web.pictures import Unusable
 from ovor.web.served import Served
 from ovor.web.service import Service
 from ovor.web.settings import Limits
-from ovor.web.uploads import Form, to_folder
+from ovor.web.uploads import to_folder
 
 EPOCHS = 1000  # at most
 LABEL = 200  # characters of a class's name
