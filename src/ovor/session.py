@@ -60,17 +60,33 @@ def check_input(arch: Architecture, size: int) -> None:
         raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
 
 
-def make_fabric(run: Run) -> Fabric:
+def make_fabric(run: Run, device: torch.device | None = None) -> Fabric:
+    """For the device that the run wants, or for this one."""
     if run.device == "cuda" and not torch.cuda.is_available():
         raise OvorError("There is no CUDA device here: use --device cpu or auto.")
     if run.device == "mps" and not torch.backends.mps.is_available():
         raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
-    fabric = Fabric(accelerator=run.device, devices=1, precision=PRECISION[run.precision])
+    fabric = Fabric(
+        accelerator=device.type if device else run.device,
+        devices=1 if device is None or device.index is None else [device.index],
+        precision=PRECISION[run.precision],
+    )
     if run.precision == "bf16" and fabric.device.type == "cpu":
         # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
         raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
     torch.backends.cudnn.deterministic = True
     return fabric
+
+
+def check_alike(session: Session) -> None:
+    """Processes with other images or weights would quietly learn a mixture."""
+    sizes = [(len(task.train), len(task.test)) for task in session.tasks]
+    own = (session.backbone.sha256, session.dataset.class_names, sizes)
+    if session.ranks.told(own) != own:
+        raise OvorError(
+            f"Process {session.ranks.rank + 1} has other images or another backbone than the "
+            "first: give every machine the same."
+        )
 
 
 def images_at_once(session: Session) -> int:

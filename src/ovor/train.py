@@ -26,6 +26,7 @@ from ovor.session import (
     Session,
     augmented_images,
     batches,
+    check_alike,
     features_of,
     images_at_once,
     looking_again,
@@ -36,6 +37,7 @@ from ovor.session import (
 
 def train(session: Session, learner: Learner) -> Position:
     """Learn all tasks in turn, from where the checkpoint left off."""
+    check_alike(session)
     learner.to(session.fabric.device)
     position, optimizer_state = restore(session, learner)
     tell_beginning(session, learner, position)

@@ -19,6 +19,7 @@ from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
+    from ovor.experiments.together import Crew
 
 Options = TypeVar("Options")
 
@@ -56,26 +57,32 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.experiments.folder import read_run
+    from ovor.experiments.folder import Folder
     from ovor.experiments.progress import RunProgress, result_table
-    from ovor.experiments.single import execute
+    from ovor.experiments.together import crew_of, join
 
-    folder = choose_folder(arguments)
-    run = arguments.run
-    if arguments.resume:
-        run = read_run(folder.run_file)
-        if says_what_to_run(argv) and run.essence != arguments.run.essence:
-            raise OvorError(
-                f"{folder.path} was started with other settings: leave out every flag but --resume "
-                "and --out, or start anew without --resume."
-            )
+    crew = crew_of(arguments.run)
+    chosen: list[Folder] = []
+
+    def begin() -> tuple[Run, Path]:
+        chosen.append(choose_folder(arguments))
+        return what_to_run(arguments, argv, chosen[0]), chosen[0].path
+
     try:
-        with RunProgress(run) as progress:
-            result = execute(run, folder, progress)
+        if crew.started:
+            result = join(crew, arguments.run, begin, RunProgress)
+        else:
+            run = begin()[0] if crew.first else arguments.run
+            result = execute_here(crew_of(run), run, chosen[0] if chosen else None)
     except KeyboardInterrupt:
-        if not folder.run_file.exists():
+        if not crew.first:
+            sys.exit(130)
+        if not chosen or not chosen[0].run_file.exists():
             raise
-        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
+        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {chosen[0].path}"))
+    if result is None:  # the first process tells
+        return
+    (folder,) = chosen
     if arguments.json:
         print(json.dumps(result))
         return
@@ -84,6 +91,35 @@ def run_command(argv: list[str]) -> None:
     console = Console()
     console.print(result_table(result))
     console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+
+
+def execute_here(crew: "Crew", run: Run, folder: "Folder | None") -> dict[str, Any] | None:
+    """In this process, or in as many as the run wants; the result is on the first machine."""
+    from ovor.experiments.progress import RunProgress
+    from ovor.experiments.single import execute, silent
+    from ovor.experiments.together import start
+
+    if folder is None:
+        return start(crew, run, None, silent)
+    with RunProgress(run) as progress:
+        if crew.size == 1 or folder.finished:
+            return execute(run, folder, progress)
+        return start(crew, run, folder, progress)
+
+
+def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder") -> Run:
+    from ovor.experiments.folder import read_run
+
+    if not arguments.resume:
+        return arguments.run
+    run = read_run(folder.run_file)
+    if says_what_to_run(argv) and run.essence != arguments.run.essence:
+        raise OvorError(
+            f"{folder.path} was started with other settings: leave out every flag but --resume, "
+            "--out, --devices and --nodes, or start anew without --resume."
+        )
+    given = {name: getattr(arguments.run, name) for name in ("devices", "nodes")}
+    return replace(run, **{name: n for name, n in given.items() if f"--{name}" in flags(argv)})
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:
@@ -155,8 +191,12 @@ def check_names(
 
 def says_what_to_run(argv: list[str]) -> bool:
     """Whether any argument does more than say where a run is and how to show it."""
-    flags = {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
-    return bool(flags - {"--resume", "--out", "--json", "--debug"}) or argv[0] in SETTINGS
+    others = {"--resume", "--out", "--devices", "--nodes", "--json", "--debug"}
+    return bool(flags(argv) - others) or argv[0] in SETTINGS
+
+
+def flags(argv: list[str]) -> set[str]:
+    return {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
 
 
 def choose_folder(arguments: RunArguments[Any]) -> "Folder":
