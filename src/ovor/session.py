@@ -19,6 +19,7 @@ from ovor.data.tasks import Part, Task
 from ovor.data.transforms import normalised
 from ovor.learners.base import Learner
 from ovor.stem import Pair, Stem
+from ovor.store import Store
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
 KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
@@ -148,11 +149,13 @@ def features_of(
     images: Iterator[tuple[Tensor, Tensor]],
     event: dict[str, Any],
 ) -> Pair:
-    pairs = []
-    for batch, labels in images:
-        pairs.append((look(batch), labels))
+    """In memory, or in a mapped file beside the checkpoint if that would be too much."""
+    features, labels = Store(session.checkpoint.parent), []
+    for batch, of_batch in images:
+        features.add(look(batch))
+        labels.append(of_batch)
         session.listen({**event, "images": len(batch)})
-    return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
+    return features.tensor(), torch.cat(labels)
 
 
 def looking_again(learner: Learner, queries: list[Tensor | None]) -> Callable[[Tensor], Tensor]:

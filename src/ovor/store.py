@@ -18,7 +18,7 @@ from ovor.config import OvorError
 
 IN_MEMORY = 256 * 2**20  # bytes of a store that stay in memory
 AT_ONCE = 2**22  # elements that are read or made at once: 16 MB
-GATHERED = 1024  # single rows read by one mapping: the system maps 64 kB around each
+GATHERED = 128  # single rows read by one mapping: the system maps up to 2 MB around each
 
 
 class Mapped:
@@ -72,8 +72,9 @@ class Store:
                 self._write()
             except OSError as error:
                 raise OvorError(
-                    f"Features of more than {self.bytes / 2**20:,.0f} MB do not go to a file in "
-                    f"{self.folder} ({error.strerror}): free some space there."
+                    f"Features of {self.bytes / 2**20:,.0f} MB and more need a file in "
+                    f"{self.folder}, but it cannot be written ({error.strerror}): there should be "
+                    "room for three times the features of a task."
                 ) from error
 
     def rows(self) -> Points:

@@ -170,7 +170,7 @@ class Candidates:
         bounds = self._bounds(k)
         order = bounds.argsort(descending=True, stable=True)
         best, best_squares = order[:0], bounds[:0]
-        at_once = count + count // 8 + 1  # bounds are tight: the last wanted one is then known well
+        at_once = count + ceil(count / 4)  # bounds are tight: seldom is more needed
         while len(order):
             some, order = order[:at_once], order[at_once:]
             best = torch.cat([best, some])
