@@ -17,7 +17,7 @@ from benchmarks.harness import Row
 from benchmarks.table import as_json, figure, for_terminal, target
 
 PARTS = ("step", "memory", "evaluation", "npos", "input", "startup", "growth")
-BY_NAME = ("compiled", "demo")  # measured if asked for
+BY_NAME = ("compiled", "demo", "store")  # measured if asked for
 Part = Callable[[bool], Iterator[Row]]
 
 

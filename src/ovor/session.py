@@ -21,6 +21,7 @@ from ovor.data.views import Pair, Views, batch_lengths
 from ovor.learners.base import Learner
 from ovor.ranks import ALONE, Ranks
 from ovor.stem import Stem
+from ovor.store import Store
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
 KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
@@ -199,11 +200,13 @@ def features_of(
     images: Views,
     event: dict[str, Any],
 ) -> Pair:
-    pairs = []
-    for features, labels in images.seen(look):
-        pairs.append((features, labels))
-        session.listen({**event, "images": len(labels)})
-    return torch.cat([part for part, _ in pairs]), torch.cat([part for _, part in pairs])
+    """In memory, or in a mapped file beside the checkpoint if that would be too much."""
+    features, labels = Store(session.checkpoint.parent), []
+    for some, of_them in images.seen(look):
+        features.add(some)
+        labels.append(of_them)
+        session.listen({**event, "images": len(of_them)})
+    return features.tensor(), torch.cat(labels)
 
 
 def looking_again(learner: Learner, queries: list[Tensor | None]) -> Callable[[Tensor], Tensor]:

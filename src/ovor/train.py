@@ -110,6 +110,7 @@ def learn_task(
         else:
             if stored is None or vor.refresh == "epoch":  # line 3: features and their outliers
                 fresh = epoch if vor.refresh == "epoch" else head_phase
+                stored = None  # the old ones go before the new ones come
                 stored = features_and_outliers(session, learner, vor, task, fresh)
             # line 4: the head alone
             loss = head_epoch(session, learner, optimizer, vor, stored, task, epoch)
@@ -151,7 +152,8 @@ def features_and_outliers(
     )
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
-    return features, target, synthesize(features, target, classes, vor.npos, noise)
+    folder = session.checkpoint.parent
+    return features, target, synthesize(features, target, classes, vor.npos, noise, folder)
 
 
 def head_epoch(

@@ -1,6 +1,7 @@
 """One run from its configuration to its result folder."""
 
 import platform
+import tempfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -82,7 +83,8 @@ def execute(
 
 def assist(run: Run, ranks: Ranks, device: torch.device) -> None:
     """The part of every process but the first: compute, and neither read nor write the folder."""
-    session, learner = prepare(run, Path(), ranks=ranks, device=device)
+    elsewhere = Path(tempfile.gettempdir(), "none")  # beside it go features that memory cannot hold
+    session, learner = prepare(run, elsewhere, ranks=ranks, device=device)
     if ranks.told(False):  # is there anything to do?
         train(session, learner)
 
