@@ -24,12 +24,14 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from ovor.config import RUN, Run
+from ovor.config import RUN, Npos, Run
 from ovor.data.views import Views
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute, prepare
 from ovor.learners import takes_vor
+from ovor.outliers import boundary, knn, synthesize
 from ovor.ranks import ALONE, Ranks
+from ovor.seeds import generator
 from ovor.train import descend, features_and_outliers
 
 CPU = torch.device("cpu")
@@ -257,6 +259,38 @@ def test_losses_do_not_grow_with_the_number_of_processes(
 def losses(folder: Path) -> list[float]:
     events = map(json.loads, Folder(folder).events_file.read_text().splitlines())
     return [event["loss"] for event in events if event["event"] == "epoch"]
+
+
+def search_like_one(ranks: Ranks, cases: list[Npos]) -> None:
+    """Of features in clusters, some of them twice: ties are decided alike too."""
+    features = torch.randn(20, 16, generator=generator(0)).repeat_interleave(15, 0)
+    features += 0.3 * torch.randn(300, 16, generator=generator(1))
+    features[7:9] = features[:2]
+    labels = torch.arange(300) // 100
+    for npos in cases:
+        found, expected = (
+            synthesize(features, labels, 3, npos, generator(2), None, some)
+            for some in (ranks, ALONE)
+        )
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_outliers_are_searched_together(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In many tiles and blocks, in one, and by the way for many features."""
+    usual = Npos(k=5, noise=20, beta=8, alpha=4)
+    spaces = [replace(usual, space=space) for space in ("raw", "unit", "mixed")]
+    others = [{"per_class": True}, {"sample": 50}, {"add_boundary": False}]
+    cases = [*spaces, *(replace(usual, **other) for other in others)]
+    together(size, tmp_path, search_like_one, cases)
+    monkeypatch.setattr(knn, "COLUMNS", 32)
+    monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 32 * 16)
+    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
+    together(size, tmp_path, search_like_one, cases)
+    monkeypatch.setattr(boundary, "FEW_POINTS", 1)
+    together(size, tmp_path, search_like_one, cases)
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -30,6 +30,10 @@ class Ranks:
         start, stop = (-(-count * rank // self.size) for rank in (self.rank, self.rank + 1))
         return slice(start, stop)
 
+    def shares(self, count: int) -> list[slice]:
+        """Everybody's."""
+        return [Ranks(rank, self.size).share(count) for rank in range(self.size)]
+
     def first_only(self, count: int) -> slice:
         """All rows for the first process: of work that cannot be shared."""
         return slice(0, 0 if self.rank else count)
@@ -46,12 +50,13 @@ class Ranks:
             dist.all_gather(found, own)
         return [part[:length] for part, length in zip(found, lengths, strict=False)]
 
-    def gather_shares(self, rows: Tensor, count: int) -> Tensor:
-        """All `count` rows, from everybody's share of them."""
+    def side_by_side(self, columns: Tensor, width: int, filler: float) -> Tensor:
+        """Everybody's columns of the same rows, filled up to a width."""
         if self.size == 1:
-            return rows
-        shares = [Ranks(rank, self.size).share(count) for rank in range(self.size)]
-        return torch.cat(self.gather(rows, [share.stop - share.start for share in shares]))
+            return columns
+        own = columns.new_full((len(columns), width), filler)
+        own[:, : columns.shape[1]] = columns
+        return torch.cat(self.gather(own, [len(own)] * self.size), dim=1)
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter], loss: Tensor) -> Tensor:
         """Everybody's gradients added up, in place, and everybody's losses.

@@ -153,7 +153,8 @@ def features_and_outliers(
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
     folder = session.checkpoint.parent
-    return features, target, synthesize(features, target, classes, vor.npos, noise, folder)
+    outliers = synthesize(features, target, classes, vor.npos, noise, folder, session.ranks)
+    return features, target, outliers
 
 
 def head_epoch(
