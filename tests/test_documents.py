@@ -104,7 +104,8 @@ def test_the_performance_in_the_documents_is_the_measured_one() -> None:
     found = json.loads((ROOT / "docs/results/performance.json").read_text())
     assert not found["quick"]
     assert set(found["parts"]) == {*PARTS, *BY_NAME}
-    assert TABLES["performance"]() in (ROOT / "docs/performance.md").read_text()
+    assert TABLES["benchmarked"]("performance") in (ROOT / "docs/performance.md").read_text()
+    assert TABLES["benchmarked"]("data") in (ROOT / "docs/data.md").read_text()
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -3,6 +3,7 @@
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
+import errno
 import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
@@ -43,6 +44,29 @@ def explain(error: ValidationError) -> str:
             what += f" (got {got if len(got) < 60 else got[:60] + '...'})"
         parts.append(f"{where}: {what}" if where else what)
     return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
+
+
+REMEDIES = {
+    errno.ENOSPC: "free some space, and try again",
+    errno.EDQUOT: "free some space, and try again",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def in_words(error: Exception) -> str:
+    """One sentence for whoever sees it; our own mistakes too."""
+    if isinstance(error, OvorError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return "The memory is full: choose a smaller --batch-size, or free some."
+    if isinstance(error, OSError):
+        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
+        return f"{error.filename}: {what}" if error.filename else what
+    kind = type(error).__name__
+    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -136,8 +160,8 @@ class Run:
     """options of the method's own, by name"""
     vor: Vor | None = None
     data: str = "quickdraw"
-    """quickdraw, quickdraw-dev, folder:PATH, imagenet-r, imagenet-r:pilot, cifar-100, cub-200,
-    cub-200:pilot or imagenet-a"""
+    """quickdraw, quickdraw-dev, folder:PATH, shards:PATTERN (WebDataset tars), hf:NAME or hf:PATH
+    (Hugging Face), imagenet-r, imagenet-r:pilot, cifar-100, cub-200, cub-200:pilot or imagenet-a"""
     tasks: Count = 10
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ovor.cli.arguments import Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.report import write_report
 from ovor.config import Count, OvorError, Run
 
 
@@ -44,6 +45,10 @@ class GridArguments:
     """folder of the result folders; tables share the runs that they have in common"""
     show: bool = False
     """run nothing, print what is there"""
+    no_report: bool = False
+    """do not write report-TABLE.html"""
+    tensorboard: bool = False
+    """also write losses and accuracies of every run for TensorBoard, into its result folder"""
     markdown: bool = False
     """print the table as Markdown"""
     json: bool = False
@@ -73,6 +78,7 @@ def grid_command(argv: list[str]) -> None:
 
     from ovor.experiments import grid, summary
     from ovor.experiments.progress import GridProgress
+    from ovor.report import make
 
     table, parts = sections(
         arguments.preset,
@@ -86,7 +92,9 @@ def grid_command(argv: list[str]) -> None:
         rows = [row for part in parts for row in part.rows]
         try:
             with GridProgress(len(rows) * len(seeds)) as progress:
-                for row, seed, result in grid.run_grid(rows, seeds, arguments.out, arguments.jobs):
+                for row, seed, result in grid.run_grid(
+                    rows, seeds, arguments.out, arguments.jobs, arguments.tensorboard
+                ):
                     progress.done(f"{row.label}, seed {seed}", result)
         except KeyboardInterrupt:
             sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
@@ -103,6 +111,9 @@ def grid_command(argv: list[str]) -> None:
     else:
         console = Console()
         console.print(summary.as_tables(found, table.measure, console.width))
+    if not arguments.no_report:
+        page = arguments.out / f"report-{arguments.preset}.html"
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
 
 
 def adapt(run: Run, arguments: GridArguments) -> Run:

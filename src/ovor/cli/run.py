@@ -5,6 +5,8 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
@@ -14,14 +16,18 @@ from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.report import write_report
 from ovor.config import OvorError, Run
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
     from ovor.experiments.together import Crew
+    from ovor.session import Listener
 
 Options = TypeVar("Options")
+SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report", "--tensorboard"}
+SHARING = {"--devices", "--nodes"}  # who does a run, which may change when it is resumed
 
 
 @checked(frozen=True)
@@ -48,6 +54,10 @@ class RunArguments(Generic[Options]):
     """result folder (default: runs/DATA-METHOD-seedN)"""
     resume: bool = False
     """continue the unfinished run in that folder"""
+    no_report: bool = False
+    """do not write report.html"""
+    tensorboard: bool = False
+    """also write losses and accuracies for TensorBoard, into the result folder"""
     json: bool = False
     """print result.json to stdout, and nothing else"""
     debug: bool = False
@@ -57,9 +67,9 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.experiments.folder import Folder
-    from ovor.experiments.progress import RunProgress, result_table
+    from ovor.experiments.progress import RunProgress
     from ovor.experiments.together import crew_of, join
+    from ovor.report import make
 
     crew = crew_of(arguments.run)
     chosen: list[Folder] = []
@@ -68,12 +78,20 @@ def run_command(argv: list[str]) -> None:
         chosen.append(choose_folder(arguments))
         return what_to_run(arguments, argv, chosen[0]), chosen[0].path
 
+    @contextmanager
+    def listening(run: Run) -> "Iterator[Listener]":
+        with RunProgress(run) as progress:
+            yield followed_by(progress, arguments, run, chosen[0])
+
     try:
         if crew.started:
-            result = join(crew, arguments.run, begin, RunProgress)
+            result = join(crew, arguments.run, begin, listening)
+        elif crew.first:
+            run, _ = begin()
+            with listening(run) as listen:
+                result = execute_here(crew_of(run), run, chosen[0], listen)
         else:
-            run = begin()[0] if crew.first else arguments.run
-            result = execute_here(crew_of(run), run, chosen[0] if chosen else None)
+            result = execute_here(crew, arguments.run, None, None)
     except KeyboardInterrupt:
         if not crew.first:
             sys.exit(130)
@@ -84,27 +102,23 @@ def run_command(argv: list[str]) -> None:
         return
     (folder,) = chosen
     if arguments.json:
-        print(json.dumps(result))
-        return
-    from rich.console import Console
-
-    console = Console()
-    console.print(result_table(result))
-    console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+        print(json.dumps(result), flush=True)
+    else:
+        show(result, folder.path)
+    if not arguments.no_report:
+        write_report(lambda: make.of_folders([folder.path]), folder.report_file)
 
 
-def execute_here(crew: "Crew", run: Run, folder: "Folder | None") -> dict[str, Any] | None:
-    """In this process, or in as many as the run wants; the result is on the first machine."""
-    from ovor.experiments.progress import RunProgress
+def execute_here(
+    crew: "Crew", run: Run, folder: "Folder | None", listen: "Listener | None"
+) -> dict[str, Any] | None:
+    """In this process, or in as many as the run wants; the first machine has folder and result."""
     from ovor.experiments.single import execute, silent
     from ovor.experiments.together import start
 
-    if folder is None:
-        return start(crew, run, None, silent)
-    with RunProgress(run) as progress:
-        if crew.size == 1 or folder.finished:
-            return execute(run, folder, progress)
-        return start(crew, run, folder, progress)
+    if folder and (crew.size == 1 or folder.finished):
+        return execute(run, folder, listen or silent)
+    return start(crew, run, folder, listen or silent)
 
 
 def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder") -> Run:
@@ -118,8 +132,35 @@ def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder")
             f"{folder.path} was started with other settings: leave out every flag but --resume, "
             "--out, --devices and --nodes, or start anew without --resume."
         )
-    given = {name: getattr(arguments.run, name) for name in ("devices", "nodes")}
-    return replace(run, **{name: n for name, n in given.items() if f"--{name}" in flags(argv)})
+    names = [flag.removeprefix("--") for flag in SHARING & flags(argv)]
+    return replace(run, **{name: getattr(arguments.run, name) for name in names})
+
+
+def show(result: dict[str, Any], where: Path) -> None:
+    from rich.console import Console
+
+    from ovor.experiments.progress import result_table
+
+    console = Console()
+    console.print(result_table(result))
+    console.print(f"Results in {where}", highlight=False, soft_wrap=True)
+
+
+def followed_by(
+    progress: "Listener", arguments: RunArguments[Any], run: Run, folder: "Folder"
+) -> "Listener":
+    """The progress, and TensorBoard if it is wanted."""
+    if not arguments.tensorboard:
+        return progress
+    from ovor.experiments.tensorboard import Board
+
+    board = Board(folder, run)
+
+    def both(event: dict[str, Any]) -> None:
+        progress(event)
+        board(event)
+
+    return both
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:
@@ -191,8 +232,7 @@ def check_names(
 
 def says_what_to_run(argv: list[str]) -> bool:
     """Whether any argument does more than say where a run is and how to show it."""
-    others = {"--resume", "--out", "--devices", "--nodes", "--json", "--debug"}
-    return bool(flags(argv) - others) or argv[0] in SETTINGS
+    return bool(flags(argv) - SHOWING - SHARING) or argv[0] in SETTINGS
 
 
 def flags(argv: list[str]) -> set[str]:
@@ -203,7 +243,8 @@ def choose_folder(arguments: RunArguments[Any]) -> "Folder":
     from ovor.experiments.folder import Folder, new_folder, unfinished_folder
 
     run = arguments.run
-    parent, name = Path("runs"), f"{re.sub('[/:]', '_', run.data)}-{run.name}-seed{run.seed}"
+    data = re.sub(r"[/:*?{}\[\]]", "_", run.data)
+    parent, name = Path("runs"), f"{data}-{run.name}-seed{run.seed}"
     if arguments.out is None:
         return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
     folder = Folder(arguments.out)

@@ -22,6 +22,8 @@ class Folder:
         self.weights = path / "weights.safetensors"
         self.result_file = path / "result.json"
         self.drift_file = path / "drift.json"  # of runs that keep the weights of every task
+        self.closeup_file = path / "closeup.json"
+        self.report_file = path / "report.html"
 
     def weights_after(self, task: int) -> Path:
         """Of runs that keep the weights of every task, counted from 0."""

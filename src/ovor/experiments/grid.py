@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -52,7 +53,7 @@ def family(run: Run) -> str | None:
 
 
 def run_grid(
-    rows: list[Row], seeds: list[int], out: Path, jobs: int
+    rows: list[Row], seeds: list[int], out: Path, jobs: int, tensorboard: bool = False
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
     """Yield every result, those that exist first; each job computes with one thread.
 
@@ -77,7 +78,8 @@ def run_grid(
         for row, seed, stem in in_order([same[0] for same in todo.values()], out / ".stems"):
             path = folder_of(out, row, seed).path
             used |= {stem} if stem else set()
-            waiting[pool.submit(execute_one, run_of(row, seed), path, stem)] = todo[path]
+            work = (run_of(row, seed), path, stem, tensorboard)
+            waiting[pool.submit(execute_one, *work)] = todo[path]
         try:
             while waiting:
                 ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -132,12 +134,19 @@ def follow(parent: int) -> None:
     os._exit(143)
 
 
-def execute_one(run: Run, path: Path, stem: Path | None) -> dict[str, Any]:
+def execute_one(
+    run: Run, path: Path, stem: Path | None, tensorboard: bool = False
+) -> dict[str, Any]:
     # In the worker: the parent needs no torch.
+    from ovor.experiments.closeup import measure_closeup
     from ovor.experiments.drift import measure_drift
-    from ovor.experiments.single import execute
+    from ovor.experiments.single import execute, silent
+    from ovor.experiments.tensorboard import Board
 
-    result = execute(run, Folder(path), stem=stem)
+    folder = Folder(path)
+    result = execute(run, folder, Board(folder, run) if tensorboard else silent, stem)
     if run.keep == "tasks":
-        measure_drift(Folder(path))
+        measure_drift(folder)
+    with suppress(OvorError):  # the result stands; whoever makes a report is told
+        measure_closeup(folder)
     return result

@@ -21,6 +21,14 @@ DOING = {
 }
 
 
+def work_per_image(run: Run) -> int:
+    """Of a task's training image, over all of its epochs."""
+    if run.vor is None:
+        return WORK["train"] * run.epochs
+    looks = run.vor.epochs if run.vor.refresh == "epoch" else 1
+    return WORK["train"] * (run.epochs - run.vor.epochs) + WORK["features"] * looks
+
+
 class Speed(ProgressColumn):
     def render(self, task: Row) -> Text:
         images, elapsed = task.fields["images"], task.elapsed
@@ -46,10 +54,7 @@ class RunProgress(Live):
     def __init__(self, run: Run) -> None:
         self.console = Console(stderr=True)
         self.epochs = run.epochs
-        self.per_image = WORK["train"] * run.epochs
-        if run.vor:
-            passes = run.vor.epochs if run.vor.refresh == "epoch" else 1
-            self.per_image += WORK["features"] * passes - WORK["train"] * run.vor.epochs
+        self.per_image = work_per_image(run)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),

@@ -105,7 +105,6 @@ def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict
     try:
         with reading(mail, listen, failures):
             result: dict[str, Any] | None = launch(child, begin, mail)
-            return result
     except ProcessException as error:
         if getattr(error, "exit_code", 0) == -signal.SIGINT:
             raise KeyboardInterrupt from None
@@ -114,6 +113,9 @@ def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict
     finally:
         for process in active_children():  # after Ctrl-C; what they did has its checkpoint
             process.terminate()
+    for _, failure in failures:
+        raise failure
+    return result
 
 
 def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
@@ -191,10 +193,13 @@ def reading(
         while not (over.is_set() and mail.empty()):
             if mail.empty():
                 time.sleep(0.02)
-            elif isinstance(message := mail.get(), dict):
-                listen(message)
-            else:
+            elif not isinstance(message := mail.get(), dict):
                 failures.append(message)
+            elif not failures:
+                try:
+                    listen(message)
+                except Exception as error:  # go on reading, or the sender would wait for ever
+                    failures.append((0, error))
 
     thread = Thread(target=read, daemon=True)
     thread.start()
