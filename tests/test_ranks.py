@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from ovor.config import RUN, Npos, Run
+from ovor.config import RUN, Npos, OvorError, Run
 from ovor.data.views import Views
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute, prepare
+from ovor.experiments.together import crew_of
 from ovor.learners import takes_vor
 from ovor.outliers import boundary, knn, synthesize
 from ovor.ranks import ALONE, Ranks
@@ -397,6 +398,25 @@ def test_ctrl_c_stops_all_and_says_how_to_continue(place: Path) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in working)
 
 
+def test_who_started_the_processes_is_found_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(devices=3)
+    crew = crew_of(run)
+    assert (crew.size, crew.started, crew.first) == (3, False, True)
+    slurm = {"NTASKS": 4, "NNODES": 2, "PROCID": 3, "LOCALID": 1, "NODEID": 1, "JOB_ID": 7}
+    for name, value in slurm.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    with pytest.raises(OvorError, match="--ntasks-per-node"):
+        crew_of(run)
+    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "2")
+    crew = crew_of(run)
+    assert (crew.devices, crew.nodes, crew.started, crew.first) == (2, 2, True, False)
+    monkeypatch.setenv("SLURM_NTASKS", "1")  # a job of one task may start its own
+    assert crew_of(run).devices == 3
+    assert not crew_of(run).started
+
+
 TORCHRUN = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port")
 
 
@@ -431,7 +451,7 @@ def test_on_two_machines(place: Path, done: dict[int, Path]) -> None:
     assert difference(place / "o", done[2] / "oneprompt") <= CLOSE
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_when_a_process_is_killed_both_machines_hear_of_it(place: Path, rank: int) -> None:
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")

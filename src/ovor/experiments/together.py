@@ -79,6 +79,11 @@ def crew_of(run: Run) -> Crew:
             return Crew(TorchElasticEnvironment(), devices, size // devices)
     elif "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect():
         size, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
+        if size > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ:
+            raise OvorError(
+                f"SLURM was asked for {size} tasks, but not for how many on each machine: use "
+                "--ntasks-per-node instead of --ntasks."
+            )
         if size > 1:
             return Crew(SLURMEnvironment(), size // nodes, nodes)
     return Crew(LightningEnvironment(), run.devices, run.nodes)
