@@ -85,6 +85,13 @@ def died(rank: int, size: int) -> OvorError:
     )
 
 
+def unmet() -> OvorError:
+    return OvorError(
+        "The processes of this run did not find each other: check that every machine runs the same "
+        "command, and that MASTER_ADDR and MASTER_PORT lead to the first."
+    )
+
+
 def interrupted() -> OvorError:
     return OvorError(
         "The processes of this run lost their connection: check the network; the same command "

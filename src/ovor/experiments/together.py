@@ -8,6 +8,7 @@ sentence that says why; and the checkpoint serves any number of processes.
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -33,7 +34,7 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from ovor.config import OvorError, Run
-from ovor.experiments.ends import MOMENT, ElsewhereError, died, speaking_of_the_end
+from ovor.experiments.ends import MOMENT, ElsewhereError, died, speaking_of_the_end, unmet
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute
 from ovor.ranks import Ranks
@@ -97,6 +98,8 @@ def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[s
         return result
     except ElsewhereError:
         sys.exit(1)
+    except dist.DistError as error:  # later ones are noticed as losses
+        raise unmet() from error
 
 
 def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict[str, Any] | None:
@@ -184,6 +187,8 @@ def cause(
         return own[0]
     if failures:
         return OvorError(str(failures[0][1]))
+    if re.search(r"Dist(Store|Network|Backend)Error", str(error)):
+        return unmet()
     return error
 
 
