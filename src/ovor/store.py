@@ -79,12 +79,13 @@ class Store:
 
     def rows(self) -> Points:
         if self.file is None:
-            return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+            if len(self.parts) > 1:
+                self.parts = [torch.cat(self.parts)]
+            return self.parts[0]
         return Mapped(self.file, self.width, self.dtype)
 
     def tensor(self) -> Tensor:
-        rows = self.rows()
-        return rows if isinstance(rows, Tensor) else rows.tensor()
+        return whole(self.rows())
 
     def _write(self) -> None:
         if self.file is None:
@@ -102,6 +103,11 @@ def collected(parts: Iterable[Tensor], folder: Path | None = None) -> Points:
     for part in parts:
         store.add(part)
     return store.rows()
+
+
+def whole(points: Points) -> Tensor:
+    """All rows as one tensor, which may be mapped from a file."""
+    return points if isinstance(points, Tensor) else points.tensor()
 
 
 def rows_at_once(width: int) -> int:

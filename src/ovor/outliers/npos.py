@@ -121,12 +121,17 @@ class Block:
     origins: Tensor  # b, D: u
     noise: Tensor  # N, D: n
     points: Tensor  # n, D: x
-    start: int  # where they are in the index
+    start: int = 0  # where they are in the index
+
+    @cached_property
+    def square_norms(self) -> Tensor:
+        """|x|^2, as n."""
+        return square_norms(self.points)
 
     @cached_property
     def origin_terms(self) -> Tensor:
         """|x|^2 - 2 u.x, as b, n."""
-        return torch.addmm(square_norms(self.points), self.origins, self.points.T, alpha=-2)
+        return torch.addmm(self.square_norms, self.origins, self.points.T, alpha=-2)
 
     @cached_property
     def noise_terms(self) -> Tensor:
@@ -183,7 +188,9 @@ class Candidates:
         self.ranks.agree([bounds])  # they say how much the processes will exchange
         order = bounds.argsort(descending=True, stable=True)
         best, best_squares = order[:0], bounds[:0]
-        at_once = count + ceil(count / 4)  # bounds are tight: seldom is more needed
+        # Where each pass makes the tables anew, one is to do; bounds are tight, so it mostly does.
+        kept = isinstance(self.blocks, list)
+        at_once, later = (count, count // 8) if kept else (count + count // 4, SCORED // k)
         while len(order):
             some, order = order[:at_once], order[at_once:]
             best = torch.cat([best, some])
@@ -193,7 +200,7 @@ class Candidates:
             best, best_squares = best[by_distance][:count], best_squares[:count]
             if len(best) == count:
                 order = order[~(bounds[order] < best_squares[-1])]
-            at_once = max(1, SCORED // k)
+            at_once = max(knn.FEWEST_ROWS, later)
         return best
 
     def _kth_squares(self, numbers: Tensor, k: int) -> Tensor:
@@ -230,21 +237,36 @@ class Candidates:
     def _bounds_of(self, k: int, origins: Tensor, values: Tensor, columns: Tensor) -> Tensor:
         """Upper bounds of the K-th sums of some origins with every noise, by what is near them."""
         noises, width = len(self.noise), values.shape[1]
-        numbers, columns = torch.unique(columns, return_inverse=True)
-        points = self.index[numbers]
-        noise_terms = (-2 * self.noise) @ points.T  # N, n
+        block, columns = self._block_of(columns)
         bounds = []
         for terms, near in zip(
             *(torch.split(x, chunk_rows(noises * width)) for x in (values, columns)), strict=True
         ):
-            sums = noise_terms.index_select(1, near.flatten()).add_(terms.flatten())
+            sums = block.noise_terms.index_select(1, near.flatten()).add_(terms.flatten())
             bounds.append(kth_smallest(sums.view(-1, width), k).view(noises, -1).T)  # some b, N
+        if block is self._only_block:
+            return torch.cat(bounds)  # the distance is taken over the same float sums
         # These products may be rounded otherwise than those that the distance is made of, by at
         # most about this much: the order of the worst case for sums of this length.
-        rounding = points.shape[1] * torch.finfo(points.dtype).eps
-        longest = square_norms(points)[columns].amax(1, keepdim=True)  # b, 1
+        rounding = self.noise.shape[1] * torch.finfo(self.noise.dtype).eps
+        longest = block.square_norms[columns].amax(1, keepdim=True)  # b, 1
         lengths = square_norms(origins).sqrt()[:, None] + square_norms(self.noise).sqrt()  # b, N
         return torch.cat(bounds) + rounding * (longest + 2 * longest.sqrt() * lengths)
+
+    @property
+    def _only_block(self) -> Block | None:
+        """If the whole index is in one, and that is this process's."""
+        if not isinstance(self.blocks, list) or len(self.blocks) != 1:
+            return None
+        block: Block = self.blocks[0]
+        return block if len(block.points) == len(self.index) else None
+
+    def _block_of(self, columns: Tensor) -> tuple[Block, Tensor]:
+        """One that has these x, given by number, and their columns in it."""
+        if self._only_block:
+            return self._only_block, columns
+        numbers, columns = torch.unique(columns, return_inverse=True)
+        return Block(self.origins, self.noise, self.index[numbers]), columns
 
     def _near(self, count: int) -> tuple[Tensor, Tensor]:
         """The smallest origin terms of each origin, and the numbers of their x."""
