@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from ovor import session as feed
+from ovor import store
 from ovor import train as loop
 from ovor.analysis.cost import VIT_B
 from ovor.config import OvorError, Run
@@ -156,6 +157,23 @@ def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) 
     with torch.no_grad():
         torch.testing.assert_close(features[:8], learner.eval().features(images))
         assert not torch.allclose(features[:8], learner.train().features(images))
+
+
+@pytest.mark.parametrize("refresh", ["epoch", "task"])
+def test_features_in_files_give_the_same_weights(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refresh: str
+) -> None:
+    assert tiny_run.vor is not None
+    run = replace(tiny_run, vor=replace(tiny_run.vor, refresh=refresh))
+    learned = []
+    for name, limit in {"memory": store.IN_MEMORY, "files": 0}.items():
+        monkeypatch.setattr(store, "IN_MEMORY", limit)
+        execute(run, Folder(tmp_path / name))
+        learned.append((tmp_path / name / "weights.safetensors").read_bytes())
+    assert learned[0] == learned[1]
+    assert {path.name for path in (tmp_path / "memory").iterdir()} == {
+        path.name for path in (tmp_path / "files").iterdir()
+    }
 
 
 def test_each_test_image_is_seen_once_per_evaluation(tiny_run: Run, results: Path) -> None:

@@ -195,7 +195,10 @@ class Run:
     """GB of decoded images to keep on disk, so that later epochs decode nothing; 0 keeps none"""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
-
+    devices: Count = 1
+    """GPUs of a machine, or processes on its CPU, that share each batch of the run"""
+    nodes: Count = 1
+    """machines that do the run together"""
     tensorboard: bool = False
     """also write losses and accuracies for TensorBoard, into the result folder"""
 
@@ -213,8 +216,11 @@ class Run:
 
     @property
     def essence(self) -> "Run":
-        """Without what changes the time alone: runs with the same have the same result."""
-        return replace(self, workers=0, cache=0.0, tensorboard=False)
+        """Without what changes the time alone: runs with the same have the same result.
+
+        The number of processes may change its last bits.
+        """
+        return replace(self, workers=0, cache=0.0, devices=1, nodes=1, tensorboard=False)
 
 
 RUN = TypeAdapter(Run)

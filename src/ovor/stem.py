@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ovor.checkpoint import load_tensors, save_tensors
-
-Pair = tuple[Tensor, Tensor]
+from ovor.data.views import Pair
 
 
 class Stem:

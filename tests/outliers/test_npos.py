@@ -1,15 +1,22 @@
 """What a caller of the outlier synthesis relies on; its numbers are checked in parity."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ovor import store
 from ovor.config import Npos
-from ovor.outliers import knn, synthesize
+from ovor.outliers import boundary, knn, synthesize
+from ovor.outliers import npos as npos_module
+from ovor.store import collected
 
 NPOS = Npos(alpha=3, beta=10, k=4, noise=20)
 
@@ -149,7 +156,7 @@ def test_autocast_does_not_reach_the_distances() -> None:
 
 
 class LargestTensor(TorchDispatchMode):
-    """Notes the number of elements of the largest tensor that any operation returns."""
+    """Notes the number of elements of the largest tensor that any operation makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +167,7 @@ class LargestTensor(TorchDispatchMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         for value in result if isinstance(result, list | tuple) else [result]:
-            if isinstance(value, Tensor):
+            if isinstance(value, Tensor) and not func.is_view:
                 self.elements = max(self.elements, value.numel())
         return result
 
@@ -178,3 +185,101 @@ def test_memory_is_that_of_the_two_tables(monkeypatch: pytest.MonkeyPatch, space
     assert largest.elements <= tables
     assert largest.elements < len(features) ** 2 / 3
     assert largest.elements < npos.alpha * 5 * npos.noise * features.shape[1] / 7
+
+
+def mapped(features: Tensor) -> Tensor:
+    rows = collected([features])
+    assert isinstance(rows, store.Mapped)
+    return rows.tensor()
+
+
+def clusters(size: int, width: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    centers = 3 * torch.randn(5, width, generator=generator)
+    return centers[torch.arange(size) % 5] + torch.randn(size, width, generator=generator)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 300),
+    width=st.integers(3, 12),  # in fewer, unit vectors are equally far from each other
+    k=st.integers(1, 40),
+    columns=st.integers(1, 120),
+    at_once=st.integers(12, 600),
+    space=st.sampled_from(["raw", "unit", "mixed"]),
+    per_class=st.booleans(),
+    sample=st.sampled_from([0, 50]),
+    seed=st.integers(0, 99),
+)
+def test_features_in_a_file_give_the_same_outliers(
+    size: int,
+    width: int,
+    k: int,
+    columns: int,
+    at_once: int,
+    space: str,
+    per_class: bool,
+    sample: int,
+    seed: int,
+) -> None:
+    """To the bit where the arithmetic is in the same blocks; they are as far in other blocks."""
+    npos = replace(NPOS, k=k, space=space, per_class=per_class, sample=sample, shuffle=False)
+    features, labels = clusters(size, width, seed), torch.arange(size) % 3
+    expected = run(features, labels, 3, npos)
+    with pytest.MonkeyPatch.context() as patch:
+        for constant in ("FEW_POINTS", "SAMPLE"):
+            patch.setattr(boundary, constant, 30)
+        patch.setattr(knn, "COLUMNS", columns)
+        patch.setattr(npos_module, "KEPT_TABLES", 0)
+        patch.setattr(npos_module, "NEAR_TERMS", 200)
+        patch.setattr(npos_module, "SCORED", 3 * k)
+        patch.setattr(store, "AT_ONCE", at_once)
+        in_memory = run(features, labels, 3, npos)
+        patch.setattr(store, "IN_MEMORY", 0)
+        in_a_file = run(mapped(features), labels, 3, npos)
+    assert torch.equal(in_a_file, in_memory)
+    assert in_memory.shape == expected.shape
+    if not per_class and not sample:
+        index = features if space == "raw" else F.normalize(features)
+        see = F.normalize if space == "unit" else torch.Tensor.clone
+        far, near = (knn.kth_distance(see(x), index, k) for x in (in_memory, expected))
+        torch.testing.assert_close(far, near, rtol=1e-4, atol=5e-3)
+
+
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+@pytest.mark.parametrize("columns", [64, 1000, 4096])
+def test_blocks_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, space: str, columns: int
+) -> None:
+    """Without equal distances, the same outliers in the same order as when all is one block."""
+    npos = Npos(alpha=10, beta=20, k=20, noise=100, space=space)
+    features, labels = clusters(3000, 48, seed=1), torch.zeros(3000)
+    expected = run(features, labels, 5, npos)
+    monkeypatch.setattr(knn, "COLUMNS", columns)
+    monkeypatch.setattr(boundary, "FEW_POINTS", 500)
+    monkeypatch.setattr(npos_module, "KEPT_TABLES", 10**5)
+    monkeypatch.setattr(store, "IN_MEMORY", 10**5)
+    monkeypatch.setattr(store, "AT_ONCE", 10**4)
+    generator = torch.Generator().manual_seed(0)
+    found = synthesize(features, labels, 5, npos, generator, tmp_path)
+    assert torch.equal(found, expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_features_make_no_large_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of features x width, nor of a table's rows x features, is ever in memory."""
+    features, labels = clusters(6000, 64, seed=0), torch.zeros(6000)
+    monkeypatch.setattr(boundary, "FEW_POINTS", 500)
+    for module, constant, value in (
+        (knn, "CHUNK_ELEMENTS", 20_000),
+        (knn, "COLUMNS", 500),
+        (npos_module, "KEPT_TABLES", 0),
+        (npos_module, "NEAR_TERMS", 20_000),
+        (store, "IN_MEMORY", 40_000),
+        (store, "AT_ONCE", 10_000),
+    ):
+        monkeypatch.setattr(module, constant, value)
+    with LargestTensor() as largest:
+        run(mapped(features), labels, 5, Npos(alpha=10, beta=40, k=20, noise=100))
+    assert largest.elements <= 64_000  # 500 columns x (100 noises or 64 rows and more), 6000 x 1
+    assert largest.elements < features.numel() / 5

@@ -8,10 +8,14 @@ import faiss
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
+from ovor import store
 from ovor.config import Npos
-from ovor.outliers import knn, synthesize
+from ovor.outliers import boundary, knn, synthesize
+from ovor.outliers import npos as npos_module
 
 SEED = 7
 SMALL = Npos(alpha=4, beta=9, k=6, noise=25, shuffle=False)
@@ -170,6 +174,47 @@ def test_the_chunk_budget_changes_nothing(
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", budget)
     monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     torch.testing.assert_close(run(features, labels, 3, npos), expected, rtol=0, atol=0)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    per_class=st.integers(5, 60),
+    width=st.integers(8, 24),
+    k=st.integers(3, 30),  # two that are nearest to each other are equally far
+    columns=st.integers(1, 100),
+    at_once=st.integers(24, 999),
+    switches=st.sampled_from(SWITCHES),
+    in_memory=st.sampled_from([0, 2000, 10**9]),
+    kept=st.sampled_from([0, 10**9]),
+)
+def test_many_small_blocks_and_files(
+    per_class: int,
+    width: int,
+    k: int,
+    columns: int,
+    at_once: int,
+    switches: tuple[bool, str, bool],
+    in_memory: int,
+    kept: int,
+) -> None:
+    """As if memory were tiny: every limit is forced down, and features go to files."""
+    add_boundary, space, self_neighbor = switches
+    npos = replace(
+        SMALL, k=k, add_boundary=add_boundary, space=space, self_neighbor=self_neighbor, sigma=0.7
+    )
+    features, labels = task(3, per_class, width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boundary, "FEW_POINTS", 30)
+        patch.setattr(knn, "COLUMNS", columns)
+        patch.setattr(knn, "CHUNK_ELEMENTS", 500)
+        patch.setattr(knn, "FEWEST_ROWS", 3)
+        patch.setattr(npos_module, "KEPT_TABLES", kept)
+        patch.setattr(npos_module, "NEAR_TERMS", 300)
+        patch.setattr(npos_module, "SCORED", 3 * k)
+        patch.setattr(store, "AT_ONCE", at_once)
+        patch.setattr(store, "IN_MEMORY", in_memory)
+        outliers = run(store.whole(store.collected([features])), labels, 3, npos)
+    assert_farthest(outliers, features, 3, npos)
 
 
 def released_steps(features: Tensor, select: int, wanted: int, npos: Npos) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from ovor.analysis.cost import grown, inference_macs
 from ovor.backbones.vit import VisionTransformer
 from ovor.checkpoint import load_tensors, write_atomically
 from ovor.config import Npos
+from ovor.data.views import Pair
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.single import prepare
 from ovor.learners.base import Learner
@@ -25,7 +26,6 @@ from ovor.presets import SETTINGS
 from ovor.resume import grow
 from ovor.seeds import NOISE, generator
 from ovor.session import Session, features_of, still_images
-from ovor.stem import Pair
 from ovor.train import tested
 from ovor.unknown import energies
 

@@ -1,0 +1,131 @@
+"""One task of up to a million features in a file: time and memory of its outliers.
+
+Each size runs in a process of its own. Pages of a mapped file count as resident memory as long as
+they are mapped, though the system can take them back at any time; so both are reported: all that
+was resident, and the anonymous memory that is the process's own. The time of the processor, over
+all threads, suffers less from other work than the time on the clock.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from benchmarks.harness import Row
+from benchmarks.memory import resident
+from ovor.config import Npos
+from ovor.outliers import npos, synthesize
+from ovor.store import Store
+
+CLASSES, WIDTH, SEED = 20, 384, 0
+SIZES = (10_000, 100_000, 1_000_000)
+BATCH = 10_000
+PLACES: dict[str, tuple[object, str]] = {
+    "boundary": (npos, "farthest_from_others"),
+    "bounds": (npos.Candidates, "_bounds"),
+    "scores": (npos.Candidates, "_kth_squares"),
+}
+
+
+def measure(quick: bool) -> Iterator[Row]:
+    before: dict[str, float] = {}
+    for size in SIZES[:-1] if quick else SIZES:
+        figures = child(size)
+        name = f"NPOS, {size:,} features in a store"
+        yield Row(f"{name}: time", "", (figures["seconds"],), "s")
+        yield Row("  time of the processor", "", (figures["processor"],), "s")
+        for part in PLACES:
+            share = 100 * figures[part] / figures["processor"]
+            yield Row(f"  {part}", "all of it", (share,), "%")
+        if before:
+            growth = figures["processor"] / before["processor"]
+            yield Row("  time of the processor", "a tenth of the features", (growth,))
+        yield Row("  peak of resident memory", "", (figures["resident"],), "MB", at_most=4096)
+        yield Row("  peak of anonymous memory", "", (figures["anonymous"],), "MB")
+        yield Row("  features", "", (figures["features"],), "MB")
+        before = figures
+
+
+def child(size: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.store", str(size)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, float] = json.loads(output)
+    return found
+
+
+def fill(store: Store, size: int) -> None:
+    """Classes of unequal spread in a space where few directions have most of the variance, as in
+    the benchmark of NPOS, made batch by batch."""
+    generator = torch.Generator().manual_seed(SEED)
+    scale = torch.arange(1, WIDTH + 1).pow(-0.5)
+    scale /= scale.square().mean().sqrt()
+    centers = torch.randn(CLASSES, WIDTH, generator=generator)
+    spread = 0.5 + torch.rand(CLASSES, 1, generator=generator)
+    for start in range(0, size, BATCH):
+        labels = torch.arange(start, min(start + BATCH, size)) % CLASSES
+        scatter = torch.randn(len(labels), WIDTH, generator=generator).mul_(spread[labels])
+        store.add(scatter.add_(centers[labels]).mul_(scale))
+
+
+@dataclass
+class Watch:
+    """Processor seconds of some functions, and the largest anonymous memory seen meanwhile."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PLACES, 0.0))
+    anonymous: float = 0.0
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(*arguments: Any) -> Any:
+            start = time.process_time()
+            result = function(*arguments)
+            self.seconds[part] += time.process_time() - start
+            return result
+
+        return run
+
+    @contextmanager
+    def over_memory(self) -> Iterator[None]:
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(0.01):
+                self.anonymous = max(self.anonymous, resident("RssAnon"))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        yield
+        done.set()
+        thread.join()
+
+
+def one(size: int) -> dict[str, float]:
+    watch, labels = Watch(), torch.arange(size) % CLASSES
+    for part, (where, name) in PLACES.items():
+        setattr(where, name, watch.timed(part, getattr(where, name)))
+    with TemporaryDirectory() as folder, watch.over_memory():
+        store = Store(Path(folder))
+        fill(store, size)
+        features = store.tensor()
+        generator = torch.Generator().manual_seed(SEED)
+        start, processor = time.perf_counter(), time.process_time()
+        outliers = synthesize(features, labels, CLASSES, Npos(), generator, Path(folder))
+        seconds, processor = time.perf_counter() - start, time.process_time() - processor
+    assert outliers.shape == (Npos().beta * CLASSES, WIDTH)
+    memory = {"resident": resident("VmHWM"), "anonymous": watch.anonymous}
+    size_in_file = {"features": features.nbytes / 2**20}
+    return {"seconds": seconds, "processor": processor, **watch.seconds, **memory, **size_in_file}
+
+
+if __name__ == "__main__":
+    print(json.dumps(one(int(sys.argv[1]))))
