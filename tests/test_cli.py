@@ -12,24 +12,13 @@ from typing import Any
 
 import pytest
 
+from command import ovor
 from ovor.cli.run import parse_run
 from ovor.config import RUN, Run
 from ovor.learners import METHODS
 from ovor.presets import ALIASES
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
-
-
-def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ovor", *arguments],
-        cwd=cwd,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture

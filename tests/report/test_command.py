@@ -1,30 +1,17 @@
 """`ovor report` as a person meets it."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from command import ovor
 from ovor.cli import main
 from ovor.config import Run
 from ovor.experiments.folder import Folder
 from ovor.presets import settings
 from report import synthetic
-
-
-def ovor(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ovor", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_page_files_and_json(finished: Path, tmp_path: Path) -> None:
