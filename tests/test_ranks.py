@@ -35,6 +35,8 @@ from ovor.ranks import ALONE, Ranks
 from ovor.seeds import generator
 from ovor.train import descend, features_and_outliers
 
+pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
+
 CPU = torch.device("cpu")
 # float32 sums in another order differ in the seventh digit; Adam divides by the gradient's size, so
 # that such a difference in a gradient of nearly zero is one of the step. A hundredth of one step:

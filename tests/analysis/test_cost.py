@@ -19,6 +19,8 @@ PAPER = {  # FLOPs (G) and parameters (M), as printed
     "coda-p": ("35.17", "3.99"),
     "oneprompt": ("17.60", "0.26"),
 }
+pytestmark = pytest.mark.xdist_group("cost")  # they share a table that takes a while
+
 SMALL = cost.Setting(tasks=3, classes=2, arch=cost.VIT_B)
 TOKENS, DIM, CLASSES, M = 197, 768, 200, 10_000  # M: the width of RanPAC's projection
 HEAD = CLASSES * DIM  # multiply-accumulates of the classifier
