@@ -390,7 +390,8 @@ class Classifier:
 
     def where(self) -> torch.device:
         """Where to predict; learning asks Fabric."""
-        found = torch.accelerator.current_accelerator() or torch.device("cpu")
+        available = torch.accelerator.current_accelerator(check_available=True)  # not: built for
+        found = available or torch.device("cpu")
         if self.device not in ("auto", "cpu", found.type):
             raise OvorError(f"There is no device {self.device!r} here: use cpu or auto.")
         return torch.device("cpu") if self.device == "cpu" else found

@@ -161,6 +161,14 @@ def unfinished(path: Path) -> Path:
     return real.parent / f"{real.name}.learning"
 
 
+def check_finished(path: Path) -> None:
+    if unfinished(path).exists():
+        raise OvorError(
+            f"A lesson of {path.name} was begun on the command line and is unfinished: finish it "
+            "first (ovor learn --resume), or throw it away (--restart)."
+        )
+
+
 def real_path(path: Path) -> Path:
     """Of a link the file that it leads to: a model is one, by whatever name it is reached."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path

@@ -15,6 +15,7 @@ import pytest
 
 from ovor.config import OvorError, Run, Vor
 from ovor.experiments.folder import Folder
+from ovor.experiments.single import execute
 from ovor.presets import settings
 from ovor.report import make, page
 from ovor.report.page import drawings
@@ -324,3 +325,24 @@ def test_time_by_phase_also_of_a_stopped_run(tmp_path: Path) -> None:
     assert timed(tmp_path, events, run) == {TRAINING: 21, HEAD: 5, TESTING: 6}
     assert timed(tmp_path, events[:1], run) is None
     assert seconds_by_phase(Folder(tmp_path / "nothing"), run) is None
+
+
+def test_a_similarity_that_is_no_number_is_left_out(tiny_run: Run, tmp_path: Path) -> None:
+    """CKA of one image has none; a page with NaN in it would show no chart."""
+    folder = Folder(tmp_path / "run")
+    execute(replace(tiny_run, keep="tasks"), folder)
+    drift = make.measure_drift(folder)
+    folder.drift_file.write_text(json.dumps({**drift, "cka_linear": [float("nan")] * 2}))
+    contents = make.of_folders([folder.path]).contents
+    found = json.loads(page.as_json(contents, []), parse_constant=pytest.fail)
+    assert {row["percent"] for row in found["groups"][0]["charts"]["drift"]} >= {None}
+
+
+def test_a_run_that_is_done_anew_is_looked_at_anew(tiny_run: Run, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run")
+    execute(tiny_run, folder)
+    make.of_folders([folder.path])
+    assert folder.closeup_file.exists()
+    folder.result_file.unlink()
+    execute(tiny_run, folder)
+    assert not folder.closeup_file.exists()

@@ -4,20 +4,26 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 from PIL import Image
+from starlette.responses import JSONResponse
 
 from drawings import draw
 from ovor import Classifier
 from ovor.modelfile import read_model
+from ovor.web import server
 
 from .live import FIRST, SECOND, Live, drawn, events, files, png, serving
 
@@ -312,13 +318,85 @@ def test_bad_images_of_a_lesson(live: Live) -> None:
     assert any("One class alone" in note for note in found["notes"])
 
 
+def test_a_model_that_loads_images_by_other_processes(place: Path) -> None:
+    """A lesson here needs none, leaves none, and what it is asked for is for it alone."""
+    Classifier.load(place / "m.ovor").set_params(workers=1).save(place / "m.ovor")
+    before = read_model(place / "m.ovor").about.run
+    with serving(place) as live:
+        cancelled = live.teach(["sun", "owl"], epochs="1000").json()["id"]
+        live.until(cancelled, "learning")
+        assert live.client.delete(f"/tasks/{cancelled}").json()["state"] == "cancelled"
+        live.learn(SECOND, epochs="2")
+        assert read_model(live.model).about.run == before
+        assert not left_behind(live)
+
+
+def left_behind(live: Live) -> list[str]:
+    """Processes that still have the server's temporary folder for theirs."""
+    sign = f"TMPDIR={live.folder / 'tmp'}/".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            found += [str(path)] if sign in path.read_bytes() else []
+    return found
+
+
+def test_another_model_has_no_exams_of_this_one(place: Path, tmp_path: Path) -> None:
+    draw(tmp_path / "exam", [*FIRST, "sun"], 4, first=40)
+    other = Classifier("embedded", "simplecil", device="cpu")
+    other.learn(draw(tmp_path / "other", ["sun", "owl"], 8)).save(tmp_path / "other.ovor")
+    with serving(place, "--exam", str(tmp_path / "exam")) as live:
+        until_examined(live, 1)
+        live.learn(SECOND)
+        until_examined(live, 2)
+        os.replace(tmp_path / "other.ovor", live.model)
+        end = time.monotonic() + 60
+        while live.client.get("/model").json()["version"] < 3:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        until_examined(live, 1)
+        (exam,) = live.client.get("/model").json()["exams"]
+        assert [task["images"] for task in exam["tasks"]] == [4]  # of the sun
+
+
+def until_examined(live: Live, lessons: int) -> None:
+    end = time.monotonic() + 60
+    while lessons not in [e["lessons"] for e in live.client.get("/model").json()["exams"]]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADERS", 0.5)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await JSONResponse({})(scope, receive, send)
+
+    running = uvicorn.Server(
+        uvicorn.Config(app, port=0, http=server.Prompt, lifespan="off", log_level="critical")
+    )
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    where = running.servers[0].sockets[0].getsockname()
+    with socket.create_connection(where, timeout=10) as slow, httpx.Client() as quick:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 200")
+        slow.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert slow.recv(1000) == b""  # closed, or this would time out
+        assert quick.get(f"http://127.0.0.1:{where[1]}").status_code == 200
+    running.should_exit = True
+    thread.join(10)
+
+
 def test_an_unfinished_lesson_of_the_command_line(place: Path) -> None:
     (place / "m.ovor.learning").write_bytes(b"")
     with serving(place) as live:
         assert "is unfinished" in live.said()
         answer = live.teach(SECOND)
         assert answer.status_code == 409
-        assert "finish it there (ovor learn --resume)" in answer.json()["error"]
+        assert "finish it first (ovor learn --resume)" in answer.json()["error"]
     assert (place / "m.ovor.learning").exists()
 
 

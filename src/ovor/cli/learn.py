@@ -208,14 +208,10 @@ def forget_command(argv: list[str]) -> None:
         "prompt that all classes share stays.",
     )
     from ovor.classifier import Classifier
-    from ovor.modelfile import alone, unfinished
+    from ovor.modelfile import alone, check_finished
 
     with alone(arguments.model):
-        if unfinished(arguments.model).exists():
-            raise OvorError(
-                f"A lesson of {arguments.model} is unfinished: finish it first (ovor learn "
-                "--resume), or throw it away (--restart)."
-            )
+        check_finished(arguments.model)
         model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
         model.forget(arguments.name)
         model.save(arguments.model)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from ovor.cli.arguments import optional, parse
-from ovor.cli.exits import stopped
+from ovor.cli.exits import stopped, wrong_usage
 from ovor.config import OvorError
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def report_command(argv: list[str]) -> None:
         "One self-contained HTML page: accuracy with intervals, curves, matrices, confusion "
         "between tasks, energies, features, drift, cost and time.",
     )
+    if not arguments.runs:
+        sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
     from ovor.report import make, page
 
     report = make.of_folders(arguments.runs, arguments.against)

@@ -63,7 +63,8 @@ def serve_command(argv: list[str]) -> None:
         "a lesson end and saves it; twice cancels it.",
     )
     token = arguments.token if arguments.token is not None else os.environ.get("OVOR_TOKEN")
-    if token is not None and not token.strip():
+    token = token.strip() if token is not None else None  # no client could send the blanks
+    if token == "":
         raise OvorError("The token is empty: give one, or none at all.")
     try:
         from ovor.web.server import serve

@@ -5,6 +5,7 @@ virtual outliers (Sec. 4.1), and where these lie among the features.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,8 @@ def measure_closeup(folder: Folder) -> dict[str, Any]:
     found = read_closeup(folder)
     if found is None:
         found = look_closely(folder)
-        write_atomically(folder.closeup_file, json.dumps(found).encode() + b"\n")
+        with suppress(OSError):  # a folder that is only to be read: it is measured again next time
+            write_atomically(folder.closeup_file, json.dumps(found).encode() + b"\n")
     return found
 
 

@@ -53,6 +53,8 @@ class Folder:
 
     def start(self, run: Run) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
+        for file in (self.closeup_file, self.drift_file):  # of an earlier result, if of any
+            file.unlink(missing_ok=True)
         write_atomically(self.run_file, RUN.dump_json(run, indent=2) + b"\n")
 
     def log(self, event: dict[str, Any]) -> None:

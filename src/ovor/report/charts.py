@@ -75,6 +75,7 @@ SHADES = [f"var(--h{i})" for i in range(len(HEAT["light"]))]
 EVEN = [round(100 * i / 9, 1) for i in range(1, 9)]  # percent from which the next shade begins
 FINE = [2, 4, 7, 11, 16, 25, 40, 60]  # for shares most of which are small
 WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number written in
+THIN = {"labelOverlap": "parity"}  # every other name where there is no room for all
 FREE = {"zero": False}  # an axis need not begin at 0 where no bar does
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 FEW = 8  # methods up to which all are drawn in colour
@@ -129,7 +130,8 @@ def tooltip(*names: str) -> list[Spec]:
 
 
 def whole_numbers(name: str, title: str) -> Spec:
-    axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False}
+    label = "datum.value % 1 ? '' : datum.label"  # with few tasks there are ticks between them
+    axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False, "labelExpr": label}
     return {"field": name, "type": "quantitative", "axis": axis}
 
 
@@ -231,9 +233,9 @@ def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -
         "x": {
             "field": x,
             "type": "ordinal",
-            "axis": {"title": x, "orient": "top", "labelAngle": 0, "domain": False},
+            "axis": {"title": x, "orient": "top", "labelAngle": 0, "domain": False} | THIN,
         },
-        "y": {"field": y, "type": "ordinal", "axis": {"title": y, "domain": False}},
+        "y": {"field": y, "type": "ordinal", "axis": {"title": y, "domain": False} | THIN},
     }
     side = max((record[x] for record in records), default=1)
     scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
@@ -331,11 +333,11 @@ def difference_bars(records: Records) -> Chart:
     y = in_rows(records, 170)
     test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
     color = {"condition": {"test": test, "value": HUES[0]}, "value": "var(--muted)"}
-    x = amount("mean", "difference (points), with 95 % interval")
+    x = amount("mean", "difference (points)")
     told = tooltip("method", "against", "mean", "low", "high", "seeds")
     return Chart(
         "differences",
-        "Differences with their intervals",
+        "Differences over paired seeds",
         "Points with intervals: differences of A_T and F_T between methods.",
         records,
         {
@@ -448,17 +450,22 @@ def planes(records: Records) -> Chart:
 
 def costs(records: Records) -> Chart:
     """On a logarithmic axis, where nothing at all stands a tenth left of the least."""
-    least = min((record["learned parameters"] for record in records), key=lambda n: n or 10**9)
+    counts = [record["learned parameters"] for record in records]
+    least = min(counts, key=lambda n: n or 10**9)
     nothing = 10 ** (max(2, len(str(least))) - 2)
+    places = [count or nothing for count in counts]
+    low, high = min(places) / 2, 2 * max(places)
     ticks = [nothing * 10**step for step in range(14)]
+    ticks = [tick for tick in ticks if low <= tick <= high] or [min(places)]
+    zero = f"datum.value == {nothing} ? '0' : " if 0 in counts else ""
     x = {
         "field": "place",
         "type": "quantitative",
-        "scale": {"type": "log", "nice": False, "padding": 24},
+        "scale": {"type": "log", "nice": False, "domain": [low, high]},
         "axis": {
             "title": "learned parameters",
             "values": ticks,
-            "labelExpr": f"datum.value == {nothing} ? '0' : format(datum.value, '~s')",
+            "labelExpr": f"{zero}format(datum.value, '~s')",
             "grid": False,
         },
     }

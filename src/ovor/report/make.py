@@ -10,10 +10,11 @@ from rich.progress import track
 from ovor.checkpoint import write_atomically
 from ovor.config import OvorError
 from ovor.experiments.closeup import measure_closeup, read_closeup
+from ovor.experiments.drift import measure_drift
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.tables import Section
 from ovor.report import page
-from ovor.report.numbers import reference_of
+from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
 from ovor.report.sections import Content, content
 
@@ -55,8 +56,7 @@ def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
 
 
 def of_groups(groups: list[Group], notes: list[str], against: str | None) -> Report:
-    for part in groups:  # what is wrong with it is said before what takes long
-        reference_of(part, against)
+    check_reference(groups, against)  # what is wrong is said before what takes long
     runs = [one for part in groups for row in part.rows for one in row.runs]
     notes = [*notes, *look_closely(runs)]
     titles = groups[0].title if len(groups) == 1 else f"{len(groups)} groups of runs"
@@ -71,9 +71,15 @@ def title_of(groups: list[Group], runs: list[Finished]) -> str:
     return labels[0] if len(labels) == 1 else f"{len(labels)} methods"
 
 
+def moved_unseen(one: Finished) -> bool:
+    """Has it what drift is measured by, and no measure yet?"""
+    able = one.run.keep == "tasks" and one.run.method.startswith("oneprompt")
+    return able and not one.folder.drift_file.exists()
+
+
 def look_closely(runs: Iterable[Finished]) -> list[str]:
     """Measure what was not yet; what cannot be, for lack of weights or images, is a note."""
-    todo = [one for one in runs if read_closeup(one.folder) is None]
+    todo = [one for one in runs if read_closeup(one.folder) is None or moved_unseen(one)]
     console = Console(stderr=True)
     failed = {}
     shown = track(
@@ -86,6 +92,8 @@ def look_closely(runs: Iterable[Finished]) -> list[str]:
     for one in shown:
         try:
             measure_closeup(one.folder)
+            if moved_unseen(one):
+                measure_drift(one.folder)
         except (OvorError, OSError) as error:
             failed[one.folder.path.name] = str(error)
     if not failed:

@@ -6,6 +6,7 @@ A chart's table is a list of flat records, which is also what its CSV file holds
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from math import isfinite
 from statistics import fmean
 from typing import Any
 
@@ -148,13 +149,16 @@ def differences(group: Group, against: str | None) -> Records:
 
 
 def reference_of(group: Group, against: str | None) -> str:
+    """The row that is asked for; the first where there is no such row."""
     labels = [row.label for row in group.rows]
-    if against is None:
-        return labels[0]
-    name = ALIASES.get(against, against)
-    if name not in labels:
+    name = ALIASES.get(against, against) if against else None
+    return name if name in labels else labels[0]
+
+
+def check_reference(groups: list[Group], against: str | None) -> None:
+    labels = list(dict.fromkeys(row.label for group in groups for row in group.rows))
+    if against is not None and ALIASES.get(against, against) not in labels:
         raise OvorError(f"There is no row {against!r} to compare with: choose {', '.join(labels)}.")
-    return name
 
 
 def compare(kind: str, ours: Row, theirs: Row) -> dict[str, Any] | None:
@@ -182,8 +186,9 @@ def means(matrices: list[Any]) -> Any:
     return np.array(matrices, dtype=float).mean(0)
 
 
-def number(value: float, digits: int = 3) -> float:
-    return round(float(value), digits)
+def number(value: float, digits: int = 3) -> float | None:
+    """JSON has no NaN, such as the similarity of single images."""
+    return round(float(value), digits) if isfinite(value) else None
 
 
 def difference_records(found: Records) -> Records:

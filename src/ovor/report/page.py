@@ -52,7 +52,7 @@ def vega() -> str:
 
 def in_script(value: Any) -> str:
     """JSON in which no name can end the script that it stands in."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def results(contents: list[Content], notes: list[str]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def as_json(contents: list[Content], notes: list[str]) -> str:
     found = results(contents, notes)
     for group, part in zip(found["groups"], contents, strict=True):
         group["charts"] = {chart.name: chart.records for chart in part.charts}
-    return json.dumps(found)
+    return json.dumps(found, allow_nan=False)
 
 
 def chart_data(contents: list[Content]) -> list[dict[str, Any]]:

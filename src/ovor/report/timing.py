@@ -20,6 +20,8 @@ def seconds_by_phase(folder: Folder, run: Run) -> dict[str, float] | None:
     begin = next((event for event in reversed(events) if event["event"] == "begin"), None)
     ends: dict[tuple[int, int], tuple[float, str]] = {}
     for event in events:
+        if "seconds" not in event:  # older runs did not tell
+            continue
         if event["event"] == "epoch":
             phase = phase_of(event, run, begin)
             ends[event["task"], event["epoch"]] = event["seconds"], phase

@@ -4,7 +4,9 @@ import asyncio
 import secrets
 import time
 from asyncio.subprocess import Process
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,9 @@ class Wanted:
     keep_set_aside: bool
     left_out: tuple[Fault, ...] = ()
 
-    @property
+    @cached_property
     def classes(self) -> dict[str, int]:
-        return {name: self.labels.count(name) for name in sorted(set(self.labels))}
+        return dict(sorted(Counter(self.labels).items()))
 
 
 @dataclass(eq=False)

@@ -6,13 +6,14 @@ ends, the server is gone, and so is this process. What happens goes out as lines
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ovor.config import OvorError, in_words
+from ovor.config import in_words
 from ovor.experiments.progress import WORK, work_per_image
 
 OFTEN = 0.1  # seconds between reports
@@ -69,8 +70,10 @@ def main() -> None:
 
 
 def follow() -> None:
-    sys.stdin.buffer.read()
-    os._exit(143)
+    # Not through sys.stdin, whose lock processes that load images would inherit, held.
+    while os.read(0, 4096):
+        pass
+    os.killpg(os.getpid(), signal.SIGKILL)  # with those processes
 
 
 def learn(order: dict[str, Any], report: Reports) -> None:
@@ -78,16 +81,17 @@ def learn(order: dict[str, Any], report: Reports) -> None:
 
     from ovor.classifier import Classifier
     from ovor.data.lesson import read_lesson
-    from ovor.modelfile import alone, unfinished
+    from ovor.modelfile import alone, check_finished
     from ovor.teaching import parted
 
     torch.set_num_threads(order["threads"])
     path, images = Path(order["model"]), [Path(image) for image in order["images"]]
     with alone(path):
-        check_finished(path, unfinished(path))
+        check_finished(path)
         model = Classifier.load(path, backbone=order["backbone"], device=order["device"])
-        if order["epochs"] is not None:
-            model.set_params(epochs=order["epochs"])
+        usual = {"epochs": model.epochs, "workers": model.workers}
+        # Its images are few and near: processes that load them would only be more to end.
+        model.set_params(epochs=order["epochs"] or model.epochs, workers=0)
         lesson = read_lesson(
             images, order["labels"], model.classes_.tolist(), rename={}, skip_known=False
         )
@@ -97,6 +101,7 @@ def learn(order: dict[str, Any], report: Reports) -> None:
         train, held = parted(lesson, model.hold_out, (model.run().seed, number), 0)
         aside = [] if held is train else [lesson.images.items[i] for i in held.indices]
         report(state="saving", doing="saving", progress=1.0)
+        model.set_params(**usual)
         model.save(path)
         report(saved=number + 1, accuracy=model.tasks_[-1].accuracy, aside=names(aside))
 
@@ -104,14 +109,6 @@ def learn(order: dict[str, Any], report: Reports) -> None:
 def names(images: list[Path]) -> list[int]:
     """The server numbers its files."""
     return [int(image.name) for image in images]
-
-
-def check_finished(path: Path, checkpoint: Path) -> None:
-    if checkpoint.exists():
-        raise OvorError(
-            f"A lesson of {path.name} was begun on the command line and is unfinished: finish it "
-            "there (ovor learn --resume), or throw it away (--restart)."
-        )
 
 
 if __name__ == "__main__":

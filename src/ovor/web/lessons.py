@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
@@ -77,13 +78,11 @@ class Lessons:
         """Returns when it has ended, one way or the other."""
         job.cancelling = True
         if job.process:
-            with suppress(ProcessLookupError):
-                job.process.terminate()
+            end(job.process, signal.SIGTERM)
             try:
                 await asyncio.wait_for(job.process.wait(), PATIENCE)
             except TimeoutError:
-                with suppress(ProcessLookupError):
-                    job.process.kill()
+                end(job.process, signal.SIGKILL)
         await job.ended.wait()
 
     async def finish(self) -> None:
@@ -132,17 +131,20 @@ class Lessons:
         )
         job.process = process
         if job.cancelling:  # while it was being started
-            process.terminate()
+            end(process, signal.SIGTERM)
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(ConnectionError):
-            process.stdin.write(json.dumps(self.order(job.wanted, threads)).encode() + b"\n")
-            await process.stdin.drain()
-        job.state, job.doing = "checking", "getting ready"
-        async for line in process.stdout:
-            job.hear(json.loads(line))
-        await process.wait()
-        process.stdin.close()
+        try:
+            with suppress(ConnectionError):
+                process.stdin.write(json.dumps(self.order(job.wanted, threads)).encode() + b"\n")
+                await process.stdin.drain()
+            job.state, job.doing = "checking", "getting ready"
+            async for line in process.stdout:
+                job.hear(json.loads(line))
+            await process.wait()
+        finally:
+            end(process, signal.SIGKILL)  # what it may have left, or it, if it talks nonsense
+            process.stdin.close()
 
     def order(self, wanted: Wanted, threads: int) -> dict[str, Any]:
         return {
@@ -169,6 +171,12 @@ class Lessons:
         if job.cancelling:
             return "cancelled", None
         return "failed", job.error or died(job.process)
+
+
+def end(process: Process, how: signal.Signals) -> None:
+    """With the processes that load its images: it leads a group of its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, how)
 
 
 def set_aside(job: Job) -> list[tuple[str, bytes]]:

@@ -21,10 +21,8 @@ class Scratch:
         self.lock.acquire()
         os.rename(self.path / "new", self.path / LOCK)  # only now can a sweep find it, and held
 
-    def folder(self, name: str) -> Path:
-        path = self.path / name
-        path.mkdir(mode=0o700)
-        return path
+    def folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.path))
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -20,7 +20,11 @@ class Served:
 
     @property
     def classes(self) -> list[str]:
-        return [name for task in self.model.tasks_ for name in task.classes]
+        return [name for names in self.tasks for name in names]
+
+    @property
+    def tasks(self) -> list[tuple[str, ...]]:
+        return [task.classes for task in self.model.tasks_]
 
 
 def mark_of(path: Path) -> Mark:

@@ -6,7 +6,9 @@ import socket
 import sys
 from types import FrameType
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ovor.config import OvorError
 from ovor.modelfile import unfinished
@@ -16,6 +18,7 @@ from ovor.web.service import Service
 from ovor.web.settings import Settings
 
 GRACE = 30  # seconds that requests have to end
+HEADERS = 20  # seconds that the headers of a request may take
 log = logging.getLogger("ovor.web")
 
 
@@ -38,6 +41,7 @@ def serve(settings: Settings) -> None:
             server_header=False,
             proxy_headers=False,
             ws="none",
+            http=Prompt,
             timeout_graceful_shutdown=GRACE,
         )
         Running(config, service, address(settings.host, listening)).run([listening])
@@ -69,6 +73,35 @@ def start_log(debug: bool) -> None:
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if debug else logging.CRITICAL)
+
+
+class Prompt(H11Protocol):
+    """Closes a connection whose request has not told its headers in time."""
+
+    late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.calm()
+        super().connection_lost(exc)
+
+    def watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:  # a request has begun: its body is timed apart
+            self.calm()
+        elif self.late is None:
+            self.late = self.loop.call_later(HEADERS, self.transport.close)
+
+    def calm(self) -> None:
+        if self.late:
+            self.late.cancel()
+        self.late = None
 
 
 class Running(uvicorn.Server):
@@ -105,3 +138,5 @@ class Running(uvicorn.Server):
         if self.service.lessons.current:
             log.info("cancelling the lesson")
             await self.service.lessons.cancel(self.service.lessons.current)
+        for request in list(self.server_state.tasks):  # such as an upload that takes its time
+            request.cancel()

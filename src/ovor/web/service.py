@@ -82,6 +82,8 @@ class Service:
                 return old
             new = await asyncio.to_thread(load, self.settings, old.version + 1)
             self.predictor.swap(new)
+            if new.tasks[: len(old.tasks)] != old.tasks:  # another model: its history is not known
+                self.exams.results.clear()
             self.exams.begin()
             log.info("version %d: %d classes", new.version, len(new.classes))
             return new

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import secrets
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from ovor.config import UNPRINTABLE, OvorError
 from ovor.data.folders import as_name, listed
 from ovor.data.lesson import UNKNOWN
-from ovor.modelfile import unfinished
+from ovor.modelfile import check_finished
 from ovor.web.asking import none_usable, opened
 from ovor.web.failures import Fault, Refused
 from ovor.web.form import Form
@@ -29,10 +28,9 @@ LABEL = 200  # characters of a class's name
 async def teach(service: Service, request: Request) -> Job:
     service.check_running()
     service.lessons.claim()
-    folder = service.scratch.path / secrets.token_hex(8)
+    folder = service.scratch.folder()
     try:
-        check_finished(service.settings.model)
-        folder.mkdir(mode=0o700)
+        check_no_other(service.settings.model)
         form = await to_folder(request, service.limits, folder)
         labels = labels_of(form, service.predictor.served)
         epochs = epochs_of(form, service.predictor.served)
@@ -62,14 +60,11 @@ async def teach(service: Service, request: Request) -> Job:
         raise
 
 
-def check_finished(model: Path) -> None:
-    if unfinished(model).exists():
-        raise Refused(
-            409,
-            f"A lesson of {model.name} was begun on the command line and is unfinished: finish it "
-            "there (ovor learn --resume), or throw it away (--restart).",
-            retry_after=60,
-        )
+def check_no_other(model: Path) -> None:
+    try:
+        check_finished(model)
+    except OvorError as error:
+        raise Refused(409, str(error), retry_after=60) from error
 
 
 def labels_of(form: Form, served: Served) -> list[str]:

@@ -4,6 +4,7 @@ The command that started the grid stays, hands over what may run and follows it;
 files alone.
 """
 
+import secrets
 import shutil
 import socket
 import time
@@ -26,7 +27,7 @@ class SlurmExecutor:
         self, cluster: Cluster, where: Shared, options: Mapping[str, Any], jobs: int | None
     ) -> None:
         self.jobs, self.where, self.options = jobs, where, options
-        self.folder = where.proof.parent / ".slurm"
+        self.folder = where.proof.parent / f".slurm-{secrets.token_hex(4)}"
         self.cluster = submitit_executor(cluster, self.folder / "%j")
         self.running: dict[Any, Path] = {}
         self.asked = time.monotonic()

@@ -4,7 +4,7 @@ import { chart, shareOf, table } from "./chart.js";
 import { byId, counted, el } from "./dom.js";
 import { onModel } from "./model.js";
 
-/** A line for each task: its exams, or else what it got right when it was learned. */
+/** A line for each task: its exams, all of the same images; without one, what it got right when it was learned. */
 function linesOf(model) {
   return model.tasks
     .map(({ task, held_out_accuracy: first }) => {
@@ -13,7 +13,7 @@ function linesOf(model) {
           .filter((one) => one.task === task && one.accuracy != null)
           .map(({ accuracy }) => ({ lessons, accuracy })),
       );
-      if (first != null && !points.some(({ lessons }) => lessons === task)) {
+      if (first != null && !points.length) {
         points.unshift({ lessons: task, accuracy: first });
       }
       return { task, points };
@@ -41,9 +41,9 @@ function missing(tasks, all) {
   return el(
     "p",
     { class: "note" },
-    `No images are set aside for ${which}, so how much of it was forgotten cannot be measured. Start the server with `,
+    `No images were kept to ask about ${which} again, so how much of it was forgotten cannot be measured. Start the server with `,
     el("code", { text: "--exam FOLDER" }),
-    " (one sub-folder per class), or leave the box in Teach checked for what comes next.",
+    " (one sub-folder per class), or leave the box in Teach checked and give a class six images or more.",
   );
 }
 
@@ -58,6 +58,7 @@ function card(model, task, lines) {
   const exam = lastExam(model, task.task);
   const last = exam?.accuracy;
   const aside = exam?.images ?? task.held_out;
+  const words = exam ? "asked again" : "set aside when learned";
   const facts = [];
   if (first != null) facts.push(fact(points[0].lessons === task.task ? "When learned" : "First asked", shareOf(first)));
   if (last != null) {
@@ -76,7 +77,7 @@ function card(model, task, lines) {
       "div",
       { class: "line" },
       el("h3", { text: `Task ${task.task}` }),
-      el("span", { class: "hint", text: aside ? `${counted(aside, "image")} set aside` : "" }),
+      el("span", { class: "hint", text: aside ? `${counted(aside, "image")} ${words}` : "nothing set aside" }),
     ),
     el("dl", { class: "facts" }, ...facts),
     el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),

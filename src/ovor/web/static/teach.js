@@ -12,7 +12,7 @@ import { current, known, onModel, refresh } from "./model.js";
 function wrongName(own) {
   const name = nameOf(own);
   if (!name) return null;
-  if (name === "unknown") return "“unknown” is what the model says about strangers: choose another name.";
+  if (name.toLowerCase() === "unknown") return "“unknown” is what the model says about strangers: choose another name.";
   if (known().includes(name)) return `“${name}” is known already, and a class is learned once: choose another name.`;
   const twice = all().some((other) => other !== own && nameOf(other) === name);
   return twice ? `There are two classes called “${name}”: rename one.` : null;
@@ -122,9 +122,9 @@ async function learn(event) {
   } catch (error) {
     showUpload(null);
     if (error.name === "AbortError") return;
+    if (error.status === 409) await refresh(); // of someone else: its progress is shown
     blameAll(images, error.images ?? []);
-    showProblems([error.message]);
-    if (error.status === 409) refresh(); // of someone else: its progress is shown
+    showProblems([error.images ? error.message.replace(/ Or send on_error=skip.*$/, "") : error.message]);
   }
 }
 
