@@ -13,10 +13,10 @@ demo: .venv/installed
 	$(BIN)/ovor run
 
 test: .venv/installed-dev browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 test-slow: .venv/installed-dev browser
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 # The tests of the pages drive Debian's Chromium; without it they are skipped, which CI refuses.
 browser:

@@ -17,8 +17,8 @@ from benchmarks.harness import Row
 from benchmarks.table import as_json, figure, for_terminal, target
 
 PARTS = ("step", "memory", "evaluation", "npos", "input", "startup", "growth")
-BY_NAME = ("compiled", "demo")  # measured if asked for
-SCALING = ("store",)  # too, and shown in docs/scaling.md
+BY_NAME = ("compiled", "demo", "serving")  # measured if asked for
+ELSEWHERE = ("shards", "store")  # asked for too; their figures are in other documents
 Part = Callable[[bool], Iterator[Row]]
 
 
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=[*PARTS, *BY_NAME, *SCALING],
+        choices=[*PARTS, *BY_NAME, *ELSEWHERE],
         default=PARTS,
         help="some of the parts",
     )
@@ -67,7 +67,7 @@ def write(path: Path, parts: dict[str, list[Row]], quick: bool) -> None:
         content = {"parts": {}}
     found = {name: list(map(as_json, rows)) for name, rows in parts.items()}
     merged = content["parts"] | found
-    ordered = {name: merged[name] for name in [*PARTS, *BY_NAME, *SCALING] if name in merged}
+    ordered = {name: merged[name] for name in [*PARTS, *BY_NAME, *ELSEWHERE] if name in merged}
     content = {"quick": quick, "machine": machine(), "parts": ordered}
     path.write_text(json.dumps(content, indent=1) + "\n")
 

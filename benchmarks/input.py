@@ -110,9 +110,16 @@ def as_bytes(pixels: Tensor) -> Tensor:
 
 
 def loaded(images: Images, then: Callable[[Tensor], Tensor] = as_bytes) -> None:
-    indices, given = np.arange(len(images)), {"seed": 0, "task": 0, "epoch": 0}
     for pixels, _ in train_batches(
-        images, indices, images.labels, TRANSFORM, **given, batch_size=64, workers=0
+        images,
+        np.arange(len(images)),
+        images.labels,
+        TRANSFORM,
+        seed=0,
+        task=0,
+        epoch=0,
+        batch_size=64,
+        workers=0,
     ):
         then(pixels)
 

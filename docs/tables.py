@@ -3,7 +3,8 @@
 python -m docs.tables --out runs/grid    results of the grids to docs/results, then as below
 python -m docs.tables                    docs/results to the documents
 
-The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`.
+The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
+those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`.
 """
 
 import argparse
@@ -43,11 +44,11 @@ def block(name: str, found: dict[str, Any]) -> str:
     return f"<!-- table {name} -->\n{table}<!-- /table -->"
 
 
-def performance() -> str:
-    """Of the last `make bench` whose figures were kept."""
-    parts = json.loads((DOCS / "results/performance.json").read_text())["parts"]
+def benchmarked(name: str) -> str:
+    """Of the last benchmarks whose figures were kept."""
+    parts = json.loads((DOCS / f"results/{name}.json").read_text())["parts"]
     rows = [from_json(row) for part in parts.values() for row in part]
-    return f"<!-- table performance -->\n{as_markdown(rows)}<!-- /table -->"
+    return f"<!-- table {name} -->\n{as_markdown(rows)}<!-- /table -->"
 
 
 def unknowns() -> str:
@@ -66,7 +67,8 @@ def main() -> None:
             found = summary.collect(parts, table.measure, SEEDS, out)
             results(name).write_text(summary.as_json(name, SEEDS, found))
         put(name, document, block(name, json.loads(results(name).read_text())))
-    put("performance", "performance.md", performance())
+    put("performance", "performance.md", benchmarked("performance"))
+    put("data", "data.md", benchmarked("data"))
     put("unknowns", "classifier.md", unknowns())
 
 

@@ -1,7 +1,9 @@
 """A tiny random backbone and a tiny folder of images, on which a whole run takes a second."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,14 @@ torch.set_num_threads(1)  # two threads on two cores that pytest-xdist also uses
 TINY = Architecture(
     embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
 )
+
+
+@pytest.fixture(scope="module")  # while it is open, asyncio is not to be had
+def browser() -> Iterator[Any]:
+    from chromium import browsing  # not every test needs Playwright
+
+    with browsing() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -12,24 +12,13 @@ from typing import Any
 
 import pytest
 
+from command import ovor
 from ovor.cli.run import parse_run
 from ovor.config import RUN, Run
 from ovor.learners import METHODS
 from ovor.presets import ALIASES
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
-
-
-def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ovor", *arguments],
-        cwd=cwd,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -51,7 +40,7 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
         "except SystemExit: pass\n"
         "assert 'torch' not in sys.modules"
     )
-    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"], ["figure", "--help"]):
+    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"], ["report", "--help"]):
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments=arguments)],
             capture_output=True,
@@ -72,7 +61,9 @@ def test_json_is_all_of_stdout_and_the_folder_is_complete(run_file: str, tmp_pat
     assert sorted(result["class_order"]) == list(range(6))
     assert {"name", "source", "sha256"} <= result["backbone"].keys()
     assert sorted(p.name for p in (tmp_path / "here").iterdir()) == [
+        "closeup.json",
         "events.jsonl",
+        "report.html",
         "result.json",
         "run.json",
         "weights.safetensors",

@@ -134,6 +134,11 @@ CASES: list[tuple[str, Damage, str]] = [
     ("imagenet-a", gone("imagenet-a/test/n005"), "no test images of 1 of the 200"),
     ("folder:", lambda data: None, "write folder:PATH"),
     ("folder:nowhere", lambda data: None, "There is no folder nowhere"),
+    ("shards:", lambda data: None, "write shards:PATTERN"),
+    ("shards:a-{0..1}.tar", lambda data: None, "There is no shard a-0.tar"),
+    ("shards:data/" + ARCHIVE, lambda data: None, "is compressed"),
+    ("hf:", lambda data: None, "write hf:NAME"),
+    ("hf:./nowhere", lambda data: None, "There is no folder nowhere"),
 ]
 
 

@@ -104,7 +104,8 @@ def test_the_performance_in_the_documents_is_the_measured_one() -> None:
     found = json.loads((ROOT / "docs/results/performance.json").read_text())
     assert not found["quick"]
     assert set(found["parts"]) == {*PARTS, *BY_NAME}
-    assert TABLES["performance"]() in (ROOT / "docs/performance.md").read_text()
+    assert TABLES["benchmarked"]("performance") in (ROOT / "docs/performance.md").read_text()
+    assert TABLES["benchmarked"]("data") in (ROOT / "docs/data.md").read_text()
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -185,3 +186,22 @@ def test_the_table_of_unknowns_is_of_its_results() -> None:
     assert TABLES["unknowns"]() in text
     runs = json.loads((ROOT / "docs/results/unknowns.json").read_text())
     assert {run["seed"] for run in runs} == {0, 1, 2, 3, 4}
+
+
+def test_the_report_in_the_documents_has_the_results_of_the_table() -> None:
+    """What its cells and its data say, against every run's A_T and F_T."""
+    page = (ROOT / "docs/results/report-main-table.html").read_text()
+    said = re.search(r'<script type="application/json" id="results">(.*?)</script>', page, re.S)
+    assert said is not None
+    (group,) = json.loads(said[1])["groups"]
+    table = json.loads((ROOT / "docs/results/main-table-quickdraw.json").read_text())
+    (section,) = table["sections"]
+    for shown, row in zip(group["rows"], section["rows"], strict=True):
+        assert (shown["method"], shown["seeds"]) == (row["label"], row["seeds"])
+        cells = re.search(rf"<th scope=\"row\">{re.escape(row['label'])}</th>(.*?)</tr>", page)
+        assert cells is not None
+        values = [float(value) for value in re.findall(r'data-value="([^"]+)"', cells[1])]
+        for name in ("A_T", "F_T"):
+            assert [round(value, 3) for value in shown[name]] == row[name]
+            mean = sum(row[name]) / len(row[name])
+            assert any(abs(value - mean) < 1e-3 for value in values), (row["label"], name)

@@ -250,10 +250,16 @@ class Classifier:
         parts = [part.probabilities for part in answers(self, spread(X))]
         return np.concatenate([np.empty((0, len(self.classes_))), *parts])
 
-    @torch.no_grad()
     def answer(self, images: Sequence[Image.Image]) -> Answers:
+        return self.answer_views(np.stack([self.view(image) for image in images]))
+
+    def view(self, image: Image.Image) -> NDArray[np.uint8]:
+        """What the network sees of an image: little, however large it was."""
+        return np.asarray(test_view(image, self.transform()))
+
+    @torch.no_grad()
+    def answer_views(self, views: NDArray[np.uint8]) -> Answers:
         learner, transform = self.learner(), self.transform()
-        views = np.stack([np.asarray(test_view(image, transform)) for image in images])
         pixels = torch.from_numpy(views).to(learner.device)
         logits = learner.logits(learner.features(normalised(pixels, transform))).float()
         claimed = margins(logits, self.task_sizes_, [task.threshold for task in self.tasks_])

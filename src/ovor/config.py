@@ -3,6 +3,7 @@
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
+import errno
 import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
@@ -43,6 +44,29 @@ def explain(error: ValidationError) -> str:
             what += f" (got {got if len(got) < 60 else got[:60] + '...'})"
         parts.append(f"{where}: {what}" if where else what)
     return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
+
+
+REMEDIES = {
+    errno.ENOSPC: "free some space, and try again",
+    errno.EDQUOT: "free some space, and try again",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EPERM: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def in_words(error: Exception) -> str:
+    """One sentence for whoever sees it; our own mistakes too."""
+    if isinstance(error, OvorError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+        return "The memory is full: choose a smaller --batch-size, or free some."
+    if isinstance(error, OSError):
+        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
+        return f"{error.filename}: {what}" if error.filename else what
+    kind = type(error).__name__
+    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -136,8 +160,8 @@ class Run:
     """options of the method's own, by name"""
     vor: Vor | None = None
     data: str = "quickdraw"
-    """quickdraw, quickdraw-dev, folder:PATH, imagenet-r, imagenet-r:pilot, cifar-100, cub-200,
-    cub-200:pilot or imagenet-a"""
+    """quickdraw, quickdraw-dev, folder:PATH, shards:PATTERN (WebDataset tars), hf:NAME or hf:PATH
+    (Hugging Face), imagenet-r, imagenet-r:pilot, cifar-100, cub-200, cub-200:pilot or imagenet-a"""
     tasks: Count = 10
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()
@@ -171,6 +195,12 @@ class Run:
     """GB of decoded images to keep on disk, so that later epochs decode nothing; 0 keeps none"""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
+    devices: Count = 1
+    """GPUs of a machine, or processes on its CPU, that share each batch of the run"""
+    nodes: Count = 1
+    """machines that do the run together"""
+    tensorboard: bool = False
+    """also write losses and accuracies for TensorBoard, into the result folder"""
 
     def __post_init__(self) -> None:
         if self.vor is not None and self.vor.epochs >= self.epochs:
@@ -186,8 +216,11 @@ class Run:
 
     @property
     def essence(self) -> "Run":
-        """Without what changes the time alone: runs with the same have the same result."""
-        return replace(self, workers=0, cache=0.0)
+        """Without what changes the time alone: runs with the same have the same result.
+
+        The number of processes may change its last bits.
+        """
+        return replace(self, workers=0, cache=0.0, devices=1, nodes=1, tensorboard=False)
 
 
 RUN = TypeAdapter(Run)

@@ -35,6 +35,9 @@ class Learned:
     """images that the threshold is from; 0: from those that were learned"""
     threshold: FiniteFloat
     """energy up to which the task claims an image"""
+    accuracy: Annotated[float, Field(ge=0, le=100)] | None = None
+    """percent of the images held out that were named right when it was learned, among all classes
+    then; None if none was held out, or the file is older than this"""
 
     def __post_init__(self) -> None:
         if len(self.classes) != len(self.images):

@@ -39,6 +39,8 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
     "quickdraw": (QUICKDRAW, QUICKDRAW_VOR),
     "quickdraw-dev": (replace(QUICKDRAW, data="quickdraw-dev", tasks=5), QUICKDRAW_VOR),
     "folder": (PAPER, PAPER_VOR),
+    "shards": (PAPER, PAPER_VOR),
+    "hf": (PAPER, PAPER_VOR),
     "imagenet-r": (PAPER, PAPER_VOR),
     "cifar-100": (replace(SHORT, transform=Transform(crop_pct=1.0)), SHORT_VOR),
     "cub-200": (SHORT, replace(FEW_VOR, npos=replace(FEW_VOR.npos, sigma=0.1))),
@@ -123,8 +125,10 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
     """The defaults for a data set and a method, by the names that the command line takes."""
     kind = data.partition(":")[0]
     if kind not in SETTINGS:
+        named = [name for name in SETTINGS if name not in ("folder", "shards", "hf")]
         raise OvorError(
-            f"There is no data set {data!r}: choose from {', '.join(SETTINGS)} or folder:PATH."
+            f"There is no data set {data!r}: choose from {', '.join(named)}, folder:PATH, "
+            "shards:PATTERN or hf:NAME."
         )
     base, regularization = SETTINGS[kind]
     name = ALIASES.get(method, method)

@@ -32,6 +32,9 @@ def save(
     position: Position,
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
+    """All processes of a run stand at the same place; the first writes it down."""
+    if session.ranks.rank:
+        return
     meta = {
         "schema": SCHEMA,
         "backbone": session.backbone.sha256,
@@ -50,10 +53,16 @@ def state_of(learner: Learner, optimizer: torch.optim.Optimizer | None) -> dict[
 
 
 def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:
-    """Bring learner and position back from the checkpoint; without one, from the start."""
-    if not session.checkpoint.exists():
+    """Bring learner and position back from the checkpoint; without one, from the start.
+
+    The first process reads it for all: the others may be on other machines.
+    """
+    first = session.ranks.rank == 0
+    found = load_tensors(session.checkpoint) if first and session.checkpoint.exists() else None
+    found = session.ranks.told(found)
+    if found is None:
         return Position(), {}
-    tensors, meta = load_tensors(session.checkpoint)
+    tensors, meta = found
     if meta.get("schema") != SCHEMA:
         raise OvorError(
             f"{session.checkpoint} is of another version of ovor: finish it with that version, or "

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from ovor.data.base import Dataset, Images
 from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part, Task
 from ovor.data.transforms import normalised
+from ovor.data.views import Pair, Views, batch_lengths
 from ovor.learners.base import Learner
-from ovor.stem import Pair, Stem
+from ovor.ranks import ALONE, Ranks
+from ovor.stem import Stem
 from ovor.store import Store
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
@@ -39,13 +41,14 @@ class Session:
     fabric: Fabric
     checkpoint: Path
     listen: Listener = field(repr=False)
+    ranks: Ranks = ALONE
     stem: Stem | None = None
     about: dict[str, Any] = field(default_factory=dict)
     """what else the checkpoint says"""
     # Of test images, by task, computed when first needed:
     queries: dict[int, list[Tensor | None]] = field(default_factory=lambda: defaultdict(list))
     settled: dict[int, Pair] = field(default_factory=dict)
-    views: dict[int, Iterable[Batch]] = field(default_factory=dict)
+    views: dict[tuple[int, ...], list[Batch]] = field(default_factory=dict)
 
 
 def check_input(arch: Architecture, size: int) -> None:
@@ -58,17 +61,33 @@ def check_input(arch: Architecture, size: int) -> None:
         raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
 
 
-def make_fabric(run: Run) -> Fabric:
+def make_fabric(run: Run, device: torch.device | None = None) -> Fabric:
+    """For the device that the run wants, or for this one."""
     if run.device == "cuda" and not torch.cuda.is_available():
         raise OvorError("There is no CUDA device here: use --device cpu or auto.")
     if run.device == "mps" and not torch.backends.mps.is_available():
         raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
-    fabric = Fabric(accelerator=run.device, devices=1, precision=PRECISION[run.precision])
+    fabric = Fabric(
+        accelerator=device.type if device else run.device,
+        devices=1 if device is None or device.index is None else [device.index],
+        precision=PRECISION[run.precision],
+    )
     if run.precision == "bf16" and fabric.device.type == "cpu":
         # Slower than fp32 on most, and an illegal instruction on some that claim to have it.
         raise OvorError("bf16 needs a GPU: use --precision fp32 on a CPU.")
     torch.backends.cudnn.deterministic = True
     return fabric
+
+
+def check_alike(session: Session) -> None:
+    """Processes with other images or weights would quietly learn a mixture."""
+    sizes = [(len(task.train), len(task.test)) for task in session.tasks]
+    own = (session.backbone.sha256, session.dataset.class_names, sizes)
+    if session.ranks.told(own) != own:
+        raise OvorError(
+            f"Process {session.ranks.rank + 1} has other images or another backbone than the "
+            "first: give every machine the same."
+        )
 
 
 def images_at_once(session: Session) -> int:
@@ -90,8 +109,14 @@ def small_batch(arch: Architecture, size: int) -> int:
 
 
 def batches(
-    session: Session, task: int, epoch: int, batch_size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
+    session: Session,
+    task: int,
+    epoch: int,
+    batch_size: int,
+    rows: Callable[[int], slice] = ALONE.share,
+    numbers: Sequence[int] | None = None,
+) -> Iterator[Pair]:
+    """Augmented training images: all, or some rows of each batch, or some of the batches."""
     run, part = session.run, session.tasks[task].train
     for batch in train_batches(
         session.dataset.train,
@@ -103,31 +128,56 @@ def batches(
         epoch=epoch,
         batch_size=batch_size,
         workers=run.workers,
+        rows=rows,
+        numbers=numbers,
     ):
         yield to_device(session, batch)
 
 
-def test_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+def augmented_images(session: Session, task: int, epoch: int) -> Views:
+    """The training images of an epoch, to be looked at."""
+    size = images_at_once(session)
+
+    def load(numbers: Sequence[int]) -> Iterator[Pair]:
+        return batches(session, task, epoch, size, numbers=numbers)
+
+    return Views(load, batch_lengths(len(session.tasks[task].train), size), session.ranks)
+
+
+def test_images(session: Session, task: int) -> Views:
     """Loaded once, if the test images of all tasks are few enough to be kept."""
-    views = session.views.get(task)
-    if views is None:
-        views = as_tested(session, session.dataset.test, session.tasks[task].test)
-        count = sum(len(task.test) for task in session.tasks)
-        if 3 * session.run.transform.size**2 * count <= KEPT_VIEWS:
-            views = session.views[task] = list(views)
-    return (to_device(session, batch) for batch in views)
+    part = session.tasks[task].test
+    count = sum(len(task.test) for task in session.tasks)
+    keep = 3 * session.run.transform.size**2 * count <= KEPT_VIEWS
+
+    def load(numbers: Sequence[int]) -> Iterator[Pair]:
+        kept = session.views.get((task, *numbers))
+        views = kept or as_tested(session, session.dataset.test, part, numbers)
+        if keep and not kept:
+            views = session.views[(task, *numbers)] = list(views)
+        return (to_device(session, batch) for batch in views)
+
+    return Views(load, batch_lengths(len(part), images_at_once(session)), session.ranks)
 
 
-def still_images(session: Session, task: int) -> Iterator[tuple[Tensor, Tensor]]:
+def still_images(session: Session, task: int) -> Views:
     """The training images of a task as they are tested, with labels counted within it."""
-    start = session.tasks[task].start
-    for batch in as_tested(session, session.dataset.train, session.tasks[task].train):
-        images, labels = to_device(session, batch)
-        session.listen({"event": "means", "task": task, "images": len(images), "loss": None})
-        yield images, labels - start
+    part, start = session.tasks[task].train, session.tasks[task].start
+
+    def load(numbers: Sequence[int]) -> Iterator[Pair]:
+        for batch in as_tested(session, session.dataset.train, part, numbers):
+            images, labels = to_device(session, batch)
+            yield images, labels - start
+
+    def tell(images: int) -> None:
+        session.listen({"event": "means", "task": task, "images": images, "loss": None})
+
+    return Views(load, batch_lengths(len(part), images_at_once(session)), session.ranks, tell)
 
 
-def as_tested(session: Session, images: Images, part: Part) -> Iterable[Batch]:
+def as_tested(
+    session: Session, images: Images, part: Part, numbers: Sequence[int]
+) -> Iterator[Batch]:
     return test_batches(
         images,
         part.indices,
@@ -135,10 +185,11 @@ def as_tested(session: Session, images: Images, part: Part) -> Iterable[Batch]:
         session.run.transform,
         batch_size=images_at_once(session),
         workers=session.run.workers,
+        numbers=numbers,
     )
 
 
-def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:
+def to_device(session: Session, batch: Batch) -> Pair:
     pixels, labels = session.fabric.to_device(batch)
     return normalised(pixels, session.run.transform), labels
 
@@ -146,15 +197,15 @@ def to_device(session: Session, batch: Batch) -> tuple[Tensor, Tensor]:
 def features_of(
     session: Session,
     look: Callable[[Tensor], Tensor],
-    images: Iterator[tuple[Tensor, Tensor]],
+    images: Views,
     event: dict[str, Any],
 ) -> Pair:
     """In memory, or in a mapped file beside the checkpoint if that would be too much."""
     features, labels = Store(session.checkpoint.parent), []
-    for batch, of_batch in images:
-        features.add(look(batch))
-        labels.append(of_batch)
-        session.listen({**event, "images": len(batch)})
+    for some, of_them in images.seen(look):
+        features.add(some)
+        labels.append(of_them)
+        session.listen({**event, "images": len(of_them)})
     return features.tensor(), torch.cat(labels)
 
 

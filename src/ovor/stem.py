@@ -6,13 +6,13 @@ the head before the phase are the same for all of them: an ablation trains the n
 
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import torch
 from torch import Tensor
 
 from ovor.checkpoint import load_tensors, save_tensors
-
-Pair = tuple[Tensor, Tensor]
+from ovor.data.views import Pair
 
 
 class Stem:
@@ -27,15 +27,24 @@ class Stem:
             tensors, _ = load_tensors(path)
             return tensors["features"].to(device), tensors["labels"].to(device)
         features, labels = compute()
-        save_tensors(path, {"features": features, "labels": labels}, {})
+        self.put(path, {"features": features, "labels": labels})
         return features, labels
 
     def keep(self, task: int, state: dict[str, Tensor]) -> None:
         """The state after the last epoch before the head phase, without the heads of old tasks."""
         old = tuple(f"learner.head.tasks.{number}." for number in range(task))
         own = {name: tensor for name, tensor in state.items() if not name.startswith(old)}
-        save_tensors(self.folder / f"trained-{task}.safetensors", own, {})
+        self.put(self.folder / f"trained-{task}.safetensors", own)
 
     def trained(self, task: int) -> dict[str, Tensor] | None:
         path = self.folder / f"trained-{task}.safetensors"
         return load_tensors(path)[0] if path.exists() else None
+
+    def put(self, path: Path, tensors: dict[str, Tensor]) -> None:
+        """By a name of its own: two runs, on two machines even, may come to this at once."""
+        mine = path.with_name(f"{uuid4().hex}-{path.name}")
+        save_tensors(mine, tensors, {})
+        if path.exists():  # the first one stays: another run may be reading it
+            mine.unlink()
+        else:
+            mine.replace(path)

@@ -79,7 +79,8 @@ def teach(
     task, event = session.tasks[number], {"event": "test", "task": number, "loss": None}
     learner.eval()
     with torch.no_grad():
-        features, _ = features_of(session, learner.features, test_images(session, number), event)
+        images = test_images(session, number)
+        features, labels = features_of(session, learner.features, images, event)
         logits = learner.logits(features).cpu()
         if not logits.isfinite().all():
             raise OvorError(
@@ -87,7 +88,9 @@ def teach(
                 "smaller learning rate (--lr), and begin anew (--restart)."
             )
     held_out = len(task.test) if task.test is not task.train else 0
-    learned = Learned(lesson.class_names, lesson.counts, held_out, threshold=0.0)
+    right = (logits.argmax(1) == labels.cpu()).double().mean().item()
+    accuracy = round(100 * right, 4) if held_out else None
+    learned = Learned(lesson.class_names, lesson.counts, held_out, 0.0, accuracy)
     tasks = (*past.tasks, learned)
     sizes = [len(known.classes) for known in tasks]
     limits = recalibrated([known.threshold for known in past.tasks], logits, sizes, false_alarms)

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from statistics import fmean
 
 import torch
@@ -16,25 +15,29 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Vor
+from ovor.data.views import Pair, batch_lengths
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
+from ovor.ranks import ALONE, Ranks
 from ovor.resume import Position, load_optimizer, restore, save, select, state_of
 from ovor.seeds import HEAD_ORDER, NOISE, generator
 from ovor.session import (
     Session,
+    augmented_images,
     batches,
+    check_alike,
     features_of,
     images_at_once,
     looking_again,
     still_images,
     test_images,
 )
-from ovor.stem import Pair
 
 
 def train(session: Session, learner: Learner) -> Position:
     """Learn all tasks in turn, from where the checkpoint left off."""
+    check_alike(session)
     learner.to(session.fabric.device)
     position, optimizer_state = restore(session, learner)
     tell_beginning(session, learner, position)
@@ -68,6 +71,7 @@ def learn_one(
     start, number = time.monotonic(), position.task
     if position.epoch == 0:
         learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
+        session.ranks.agree(learner.learnable())
     optimizer = learner.optimizer(session.run)
     if optimizer_state:
         load_optimizer(optimizer, optimizer_state)
@@ -76,7 +80,7 @@ def learn_one(
         event = {"event": "epoch", "task": number, "epoch": epoch, "loss": loss}
         session.listen({**event, "seconds": round(seconds, 3)})
         save(session, learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
-    learner.end_task(partial(still_images, session, number), (session.run.seed, number))
+    learner.end_task(still_images(session, number), (session.run.seed, number))
     return position.seconds + time.monotonic() - start
 
 
@@ -117,12 +121,17 @@ def train_epoch(
     session: Session, learner: Learner, optimizer: torch.optim.Optimizer, task: int, epoch: int
 ) -> float:
     learner.train()
-    start = session.tasks[task].start
+    (run, ranks), start = (session.run, session.ranks), session.tasks[task].start
+    rows = ranks.share if learner.separable else ranks.first_only
+    counts = batch_lengths(len(session.tasks[task].train), run.batch_size)
     losses = []
-    for images, labels in batches(session, task, epoch, session.run.batch_size):
-        size = images_at_once(session) if learner.separable else len(images)
-        loss = descend(learner, optimizer, session.fabric.backward, images, labels - start, size)
-        losses.append(tell(session, "train", task, epoch, len(images), loss))
+    for count, (images, labels) in zip(
+        counts, batches(session, task, epoch, run.batch_size, rows), strict=True
+    ):
+        size = images_at_once(session) if learner.separable else count
+        backward = session.fabric.backward
+        loss = descend(learner, optimizer, backward, images, labels - start, size, count, ranks)
+        losses.append(tell(session, "train", task, epoch, count, loss))
     return fmean(losses)
 
 
@@ -138,13 +147,14 @@ def features_and_outliers(
         session,
         f"features-{task}-{epoch}",
         lambda: features_of(
-            session, learner.features, batches(session, task, epoch, images_at_once(session)), event
+            session, learner.features, augmented_images(session, task, epoch), event
         ),
     )
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
     folder = session.checkpoint.parent
-    return features, target, synthesize(features, target, classes, vor.npos, noise, folder)
+    outliers = synthesize(features, target, classes, vor.npos, noise, folder, session.ranks)
+    return features, target, outliers
 
 
 def head_epoch(
@@ -169,6 +179,7 @@ def head_epoch(
         loss = loss + outlier_loss(logits, learner.current_logits(outside), vor)
         step(session, optimizer, loss)
         losses.append(tell(session, "head", task, epoch, len(index), loss))
+    session.ranks.agree([p for p in learner.learnable() if p.grad is not None])
     return fmean(losses)
 
 
@@ -254,15 +265,24 @@ def descend(
     images: Tensor,
     labels: Tensor,
     size: int,
+    count: int = 0,
+    ranks: Ranks = ALONE,
 ) -> Tensor:
-    """One step on a batch, in equal parts of at most `size`: gradients add up to the whole's."""
+    """One step on a batch, in equal parts of at most `size`: gradients add up to the whole's.
+
+    With several processes, the images are this one's share of `count`. A part counts by its size
+    wherever it is, so what is no mean over images (a penalty on weights) counts once in all.
+    """
     optimizer.zero_grad(set_to_none=True)
     total = torch.zeros((), device=images.device)
-    parts = math.ceil(len(images) / size)
+    parts, count = max(1, math.ceil(len(images) / size)), count or len(images)
     for some, of_some in zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True):
-        loss = learner.loss(some, of_some) * (len(some) / len(images))
-        backward(loss)
-        total += loss.detach()
+        if len(some):
+            loss = learner.loss(some, of_some) * (len(some) / count)
+            backward(loss)
+            total += loss.detach()
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    total = ranks.sum_gradients(parameters, total)
     optimizer.step()
     return total
 

@@ -1,31 +1,17 @@
 """The figure as a person asks for it: files, numbers, and sentences when it cannot be had."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from command import ovor
 from ovor.analysis import boundaries, confusion, figures
 from ovor.analysis.toy import Toy
 from ovor.config import Vor
 
 SMALL = Toy(train=40, test=20, epochs=3, vor=Vor(epochs=1))
-
-
-def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ovor", *arguments],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

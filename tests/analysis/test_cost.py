@@ -1,7 +1,6 @@
 """Costs against the paper's table, against formulas, and as the command prints them."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from command import ovor
 from ovor.analysis import cost, cost_text
 from ovor.learners import METHODS
 
@@ -19,6 +19,8 @@ PAPER = {  # FLOPs (G) and parameters (M), as printed
     "coda-p": ("35.17", "3.99"),
     "oneprompt": ("17.60", "0.26"),
 }
+pytestmark = pytest.mark.xdist_group("cost")  # they share a table that takes a while
+
 SMALL = cost.Setting(tasks=3, classes=2, arch=cost.VIT_B)
 TOKENS, DIM, CLASSES, M = 197, 768, 200, 10_000  # M: the width of RanPAC's projection
 HEAD = CLASSES * DIM  # multiply-accumulates of the classifier
@@ -74,18 +76,6 @@ def table() -> dict[str, Any]:
 
 def rows(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["method"]: row for row in table["methods"]}
-
-
-def ovor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ovor", *arguments],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("method", PAPER)

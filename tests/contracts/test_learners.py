@@ -1,7 +1,6 @@
 """What every learner promises, with and without VOR; a new method is tested by itself."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def teach(session: Session, learner: Learner, task: int) -> None:
     learner.begin_task(len(session.tasks[task].classes), seed)
     for _ in learn_task(session, learner, learner.optimizer(session.run), task, 0):
         pass
-    learner.end_task(partial(still_images, session, task), seed)
+    learner.end_task(still_images(session, task), seed)
 
 
 def copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -65,7 +64,7 @@ def test_a_task_changes_what_is_learned(prepared: tuple[Session, Learner]) -> No
     new = copy(learner.learned_state())
     for _ in learn_task(session, learner, learner.optimizer(session.run), 0, 0):
         pass
-    learner.end_task(partial(still_images, session, 0), (session.run.seed, 0))
+    learner.end_task(still_images(session, 0), (session.run.seed, 0))
     learned = learner.learned_state()
     assert any(not torch.equal(new[name], learned[name]) for name in new)
     assert all(torch.isfinite(tensor).all() for tensor in learned.values())

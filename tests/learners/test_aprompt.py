@@ -1,7 +1,7 @@
 """A-Prompt against what must hold of prototypes that follow the network."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,25 +14,23 @@ from torch import Tensor
 
 from ovor.backbones import load_backbone
 from ovor.config import Run
+from ovor.data.views import Views
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
-from ovor.learners.base import Batches
 
 # A kernel may round otherwise for weights that could have a gradient than for those that cannot.
 close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
-
-Images = Callable[[], Batches]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def batches(seed: int) -> Images:
+def batches(seed: int) -> Views:
     """Two classes of nine images, in two batches."""
     images, labels = draw(18, 3, 14, 14, seed=seed).sigmoid(), torch.arange(18) // 9
-    return partial(iter, [(images[:7], labels[:7]), (images[7:], labels[7:])])
+    return Views.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ def test_new_prototypes_are_the_new_networks_means(learner: APrompt) -> None:
     with torch.no_grad():
         learner.tuned.norm.weight *= 2
     learner.end_task(batches(2), (0, 2))
-    images = torch.cat([batch for batch, _ in batches(2)()])
+    images = torch.cat([batch for batch, _ in batches(2)])
     with torch.no_grad():
         means = learner.tuned(images).view(2, 9, 64).mean(1)
     close(learner.head.tasks[-1], means)
@@ -107,7 +105,7 @@ def test_the_old_network_is_the_one_that_began_the_task(learner: APrompt) -> Non
 
 def test_prompts_learn_to_bring_images_to_each_prototype(learner: APrompt) -> None:
     """The prototypes are means that some prompts reach, so that an analogy exists."""
-    images = torch.cat([batch for batch, _ in batches(2)()])
+    images = torch.cat([batch for batch, _ in batches(2)])
 
     def seen(prompt: Tensor) -> Tensor:
         with torch.no_grad():
@@ -142,7 +140,7 @@ def test_prompts_learn_without_touching_a_network(learner: APrompt) -> None:
 @pytest.mark.parametrize("classes", [1, 4, 7, 18, 40])
 def test_every_image_has_a_class_and_every_class_its_share(classes: int) -> None:
     pairs = list(paired(batches(2), classes, torch.Generator().manual_seed(0)))
-    images = torch.cat([batch for batch, _ in batches(2)()])
+    images = torch.cat([batch for batch, _ in batches(2)])
     assert torch.equal(torch.cat([batch for batch, _ in pairs]), images)
     counts = torch.bincount(torch.cat([target for _, target in pairs]), minlength=classes)
     assert counts.max() - counts.min() <= 1

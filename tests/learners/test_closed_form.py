@@ -2,7 +2,6 @@
 
 import itertools
 from contextlib import nullcontext
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ovor.backbones import load_backbone
+from ovor.data.views import Views
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.learners.ranpac import RIDGES, RanPac, choose_ridge, ridge_solution
@@ -32,7 +32,7 @@ def teach(learner: Learner, tasks: list[list[int]]) -> None:
         labels = torch.arange(len(classes)).repeat_interleave(9)
         batches = [(images[:5], labels[:5]), (images[5:], labels[5:])]
         learner.begin_task(len(classes), (0, number))
-        learner.end_task(partial(iter, batches), (0, number))
+        learner.end_task(Views.of(batches), (0, number))
 
 
 def build(method: str, backbone: str, **options: object) -> Learner:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ovor.outliers import boundary, knn
 from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
+from ovor.ranks import Ranks
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,10 +102,12 @@ def test_the_same_points_in_the_same_order(kind: Kind, k: int) -> None:
 def test_most_distances_are_never_measured(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = 0
 
-    def counting(numbers: Tensor, points: Tensor, norms: Tensor, k: int, among: range) -> Tensor:
+    def counting(
+        numbers: Tensor, points: Tensor, norms: Tensor, k: int, among: range, ranks: Ranks
+    ) -> Tensor:
         nonlocal measured
         measured += len(numbers) * len(among)
-        return knn.kth_squares_to_others(numbers, points, norms, k, among)
+        return knn.kth_squares_to_others(numbers, points, norms, k, among, ranks)
 
     monkeypatch.setattr(boundary, "kth_squares_to_others", counting)
     points = kind(6000, 48)

@@ -89,17 +89,30 @@ def after_all_tasks(
 ) -> tuple[Learner, int]:
     """The learner as it is in the end, and how many parameters one task or another could change.
 
-    A new method joins by its name, if `begin_task` makes all that inference reads. All of it is on
-    the meta device: nothing has values, so RanPAC's Gram matrix takes no memory, and the counter
-    sees fused attention, which on a CPU it does not.
+    A new method joins by its name, if `begin_task` makes all that inference reads.
     """
     options = OPTIONS[method](setting.tasks) if method in OPTIONS else {}
+    return grown(method, options, [setting.classes] * setting.tasks, kind, setting.arch)
+
+
+def grown(
+    method: str,
+    options: dict[str, Any],
+    sizes: Sequence[int],
+    kind: type[VisionTransformer],
+    arch: Architecture,
+) -> tuple[Learner, int]:
+    """The same for tasks of these sizes.
+
+    All of it is on the meta device: nothing has values, so RanPAC's Gram matrix takes no memory,
+    and the counter sees fused attention, which on a CPU it does not.
+    """
     learnable = set()
     with torch.device("meta"):
-        backbone = kind(setting.arch).requires_grad_(False)
+        backbone = kind(arch).requires_grad_(False)
         learner = build_learner(method, options, backbone, nullcontext)
-        for task in range(setting.tasks):
-            learner.begin_task(setting.classes, (0, task))
+        for task, classes in enumerate(sizes):
+            learner.begin_task(classes, (0, task))
             learnable.update(learner.learnable())
     # The counter hooks gradients, which here nobody wants.
     learner.eval().requires_grad_(False)

@@ -4,7 +4,6 @@ Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed 
 that names the fix, 2 wrong usage. Torch is imported only by what needs it.
 """
 
-import errno
 import os
 import sys
 from collections.abc import Callable
@@ -17,9 +16,11 @@ from ovor.cli.ask import evaluate_command, inspect_command, predict_command
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.grid import grid_command
 from ovor.cli.learn import forget_command, learn_command
+from ovor.cli.report import report_command
 from ovor.cli.run import run_command
+from ovor.cli.serve import serve_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
-from ovor.config import OvorError, explain, one_line
+from ovor.config import explain, in_words, one_line
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "learn": learn_command,
@@ -30,22 +31,14 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "export": export_command,
     "share": share_command,
     "fetch": fetch_command,
+    "serve": serve_command,
     "drawings": drawings_command,
     "run": run_command,
     "grid": grid_command,
+    "report": report_command,
     "cost": cost_command,
     "figure": figure_command,
     "doctor": doctor_command,
-}
-
-
-REMEDIES = {
-    errno.ENOSPC: "free some space, and try again",
-    errno.EDQUOT: "free some space, and try again",
-    errno.EACCES: "change its permissions, or choose another place",
-    errno.EPERM: "change its permissions, or choose another place",
-    errno.EROFS: "choose another place",
-    errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
@@ -96,15 +89,3 @@ def main() -> None:
         if "--debug" in argv:
             raise
         sys.exit(failed(in_words(error)))
-
-
-def in_words(error: Exception) -> str:
-    if isinstance(error, OvorError):
-        return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
-        return "The memory is full: choose a smaller --batch-size, or free some."
-    if isinstance(error, OSError):
-        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
-        return f"{error.filename}: {what}" if error.filename else what
-    kind = type(error).__name__
-    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."

@@ -2,16 +2,21 @@
 
 import os
 import sys
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from pydantic import Field
 
 from ovor.cli.arguments import Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
-from ovor.config import Count, OvorError, Run
+from ovor.cli.report import write_report
+from ovor.config import Count, OvorError, Positive, Run
+
+if TYPE_CHECKING:
+    from ovor.experiments.executors.base import Executor
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,26 @@ class GridArguments:
     """processes of each run that load images (the paper's data sets have 4, the drawings none)"""
     cache: Annotated[float, Field(ge=0)] = 0.0
     """GB of decoded images to keep on disk, so that later epochs decode nothing"""
-    jobs: Count = field(default_factory=lambda: os.cpu_count() or 1)
-    """runs at a time, each in a process with one thread"""
+    jobs: Annotated[Count | None, optional("INT")] = None
+    """runs at a time, each in a process with one thread: as many as there are cores, and on Ray or
+    SLURM as many as they have room for"""
+    ray: Annotated[str | None, optional("ADDRESS")] = None
+    """run on a Ray cluster: HOST:PORT of its head, auto for the one that this machine is in, or
+    local for one of its own; all machines must share --out under the same path"""
+    slurm: Annotated[str | None, optional("PARTITION")] = None
+    """run as jobs of a SLURM partition, from a machine with sbatch that shares --out with it"""
+    slurm_options: Annotated[tuple[str, ...], optional("KEY=VALUE ...")] = ()
+    """options of sbatch for each job, such as time=8:00:00 mem=16G account=NAME (24 hours, 8G)"""
+    gpus_per_run: Annotated[Positive | None, optional("NUMBER")] = None
+    """on Ray and SLURM: one with --device cuda; on Ray also a part, such as 0.5"""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/grid")
     """folder of the result folders; tables share the runs that they have in common"""
     show: bool = False
     """run nothing, print what is there"""
+    no_report: bool = False
+    """do not write report-TABLE.html"""
+    tensorboard: bool = False
+    """also write losses and accuracies of every run for TensorBoard, into its result folder"""
     markdown: bool = False
     """print the table as Markdown"""
     json: bool = False
@@ -69,10 +88,13 @@ def grid_command(argv: list[str]) -> None:
         sys.exit(
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
         )
+    check_place(arguments)
     from rich.console import Console
 
     from ovor.experiments import grid, summary
+    from ovor.experiments.executors.base import PlaceError
     from ovor.experiments.progress import GridProgress
+    from ovor.report import make
 
     table, parts = sections(
         arguments.preset,
@@ -86,12 +108,14 @@ def grid_command(argv: list[str]) -> None:
         rows = [row for part in parts for row in part.rows]
         try:
             with GridProgress(len(rows) * len(seeds)) as progress:
-                for row, seed, result in grid.run_grid(rows, seeds, arguments.out, arguments.jobs):
+                place = chosen_place(arguments)
+                runs = grid.run_on(place, rows, seeds, arguments.out, progress)
+                for row, seed, result in runs:
                     progress.done(f"{row.label}, seed {seed}", result)
         except KeyboardInterrupt:
             sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
         except OvorError as error:
-            if arguments.data:
+            if arguments.data or isinstance(error, PlaceError):
                 raise
             hint = "With --data quickdraw the table runs on drawings, without a download."
             raise OvorError(f"{error} {hint}") from error
@@ -103,6 +127,51 @@ def grid_command(argv: list[str]) -> None:
     else:
         console = Console()
         console.print(summary.as_tables(found, table.measure, console.width))
+    if not arguments.no_report:
+        page = arguments.out / f"report-{arguments.preset}.html"
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
+
+
+def check_place(arguments: GridArguments) -> None:
+    """Flags that exclude or need each other."""
+    if arguments.ray and arguments.slurm:
+        sys.exit(wrong_usage("ovor: --ray and --slurm are two places for the runs: choose one."))
+    if arguments.slurm_options and not arguments.slurm:
+        sys.exit(wrong_usage("ovor: --slurm-options needs --slurm PARTITION."))
+    if arguments.gpus_per_run and not (arguments.ray or arguments.slurm):
+        sys.exit(wrong_usage("ovor: --gpus-per-run needs --ray or --slurm."))
+    if arguments.slurm and not float(arguments.gpus_per_run or 1).is_integer():
+        sys.exit(wrong_usage("ovor: SLURM gives whole GPUs alone: choose whole --gpus-per-run."))
+
+
+def chosen_place(arguments: GridArguments) -> "AbstractContextManager[Executor]":
+    """Ray and submitit are imported where they are chosen, and once there is something to run."""
+    if arguments.ray:
+        from ovor.experiments.executors.ray import on_ray
+
+        return on_ray(
+            arguments.ray, arguments.out, arguments.device, arguments.gpus_per_run, arguments.jobs
+        )
+    if arguments.slurm:
+        from ovor.experiments.executors.slurm import on_slurm
+
+        return on_slurm(sbatch_options(arguments), arguments.out, arguments.jobs)
+    from ovor.experiments.executors.local import on_this_machine
+    from ovor.experiments.grid import execute_one
+
+    return on_this_machine(arguments.jobs or os.cpu_count() or 1, execute_one)
+
+
+def sbatch_options(arguments: GridArguments) -> dict[str, str | bool]:
+    """By the names of sbatch; one without a value is a switch, such as exclusive."""
+    found: dict[str, str | bool] = {"partition": arguments.slurm or ""}
+    gpus = arguments.gpus_per_run or (1 if arguments.device == "cuda" else 0)
+    if gpus:
+        found["gpus_per_node"] = f"{gpus:g}"
+    for text in arguments.slurm_options:
+        key, given, value = text.lstrip("-").partition("=")
+        found[key.replace("-", "_")] = value if given else True
+    return found
 
 
 def adapt(run: Run, arguments: GridArguments) -> Run:
@@ -111,6 +180,7 @@ def adapt(run: Run, arguments: GridArguments) -> Run:
         run,
         device=arguments.device,
         precision=arguments.precision,
+        tensorboard=arguments.tensorboard,
         cache=arguments.cache,
         workers=run.workers if arguments.workers is None else arguments.workers,
     )

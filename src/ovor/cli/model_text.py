@@ -290,6 +290,7 @@ def inspection(model: "Model", path: Path) -> dict[str, Any]:
             {
                 "classes": dict(zip(task.classes, task.images, strict=True)),
                 "held_out": task.held_out,
+                "held_out_accuracy": task.accuracy,
                 "threshold": task.threshold,
             }
             for task in about.tasks
@@ -305,10 +306,13 @@ def print_inspection(found: dict[str, Any]) -> None:
     table.add_column("task", justify="right")
     table.add_column("classes (images)")
     table.add_column("held out", justify="right")
+    table.add_column("right then", justify="right")
     table.add_column("threshold", justify="right")
     for number, task in enumerate(found["tasks"], 1):
         names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())
-        table.add_row(str(number), escape(names), str(task["held_out"]), f"{task['threshold']:.3f}")
+        right = "" if task["held_out_accuracy"] is None else f"{task['held_out_accuracy']:.1f} %"
+        held_out, threshold = str(task["held_out"]), f"{task['threshold']:.3f}"
+        table.add_row(str(number), escape(names), held_out, right, threshold)
     console.print(table)
     console.print(
         f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "

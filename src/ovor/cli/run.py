@@ -14,13 +14,18 @@ from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.report import write_report
 from ovor.config import OvorError, Run
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
+    from ovor.experiments.together import Crew
+    from ovor.session import Listener
 
 Options = TypeVar("Options")
+SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report"}
+SHARING = {"--devices", "--nodes", "--tensorboard"}  # what may change when a run is resumed
 
 
 @checked(frozen=True)
@@ -47,6 +52,8 @@ class RunArguments(Generic[Options]):
     """result folder (default: runs/DATA-METHOD-seedN)"""
     resume: bool = False
     """continue the unfinished run in that folder"""
+    no_report: bool = False
+    """do not write report.html"""
     json: bool = False
     """print result.json to stdout, and nothing else"""
     debug: bool = False
@@ -56,34 +63,78 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.experiments.folder import read_run
-    from ovor.experiments.progress import RunProgress, result_table
-    from ovor.experiments.single import execute
+    from ovor.experiments.progress import RunProgress
+    from ovor.experiments.together import crew_of, join
+    from ovor.report import make
 
-    folder = choose_folder(arguments)
-    run = arguments.run
-    if arguments.resume:
-        run = read_run(folder.run_file)
-        if says_what_to_run(argv) and run.essence != arguments.run.essence:
-            raise OvorError(
-                f"{folder.path} was started with other settings: leave out every flag but --resume "
-                "and --out, or start anew without --resume."
-            )
+    crew = crew_of(arguments.run)
+    chosen: list[Folder] = []
+
+    def begin() -> tuple[Run, Path]:
+        chosen.append(choose_folder(arguments))
+        return what_to_run(arguments, argv, chosen[0]), chosen[0].path
+
     try:
-        with RunProgress(run) as progress:
-            result = execute(run, folder, progress)
+        if crew.started:
+            result = join(crew, arguments.run, begin, RunProgress)
+        elif crew.first:
+            run, _ = begin()
+            with RunProgress(run) as listen:
+                result = execute_here(crew_of(run), run, chosen[0], listen)
+        else:
+            result = execute_here(crew, arguments.run, None, None)
     except KeyboardInterrupt:
-        if not folder.run_file.exists():
+        if not crew.first:
+            sys.exit(130)
+        if not chosen or not chosen[0].run_file.exists():
             raise
-        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {folder.path}"))
-    if arguments.json:
-        print(json.dumps(result))
+        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {chosen[0].path}"))
+    if result is None:  # the first process tells
         return
+    (folder,) = chosen
+    if arguments.json:
+        print(json.dumps(result), flush=True)
+    else:
+        show(result, folder.path)
+    if not arguments.no_report:
+        write_report(lambda: make.of_folders([folder.path]), folder.report_file)
+
+
+def execute_here(
+    crew: "Crew", run: Run, folder: "Folder | None", listen: "Listener | None"
+) -> dict[str, Any] | None:
+    """In this process, or in as many as the run wants; the first machine has folder and result."""
+    from ovor.experiments.single import execute, silent
+    from ovor.experiments.together import start
+
+    if folder and (crew.size == 1 or folder.finished):
+        return execute(run, folder, listen or silent)
+    return start(crew, run, folder, listen or silent)
+
+
+def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder") -> Run:
+    from ovor.experiments.folder import read_run
+
+    if not arguments.resume:
+        return arguments.run
+    run = read_run(folder.run_file)
+    if says_what_to_run(argv) and run.essence != arguments.run.essence:
+        raise OvorError(
+            f"{folder.path} was started with other settings: leave out every flag but --resume, "
+            "--out, --devices and --nodes, or start anew without --resume."
+        )
+    names = [flag.removeprefix("--") for flag in SHARING & flags(argv)]
+    return replace(run, **{name: getattr(arguments.run, name) for name in names})
+
+
+def show(result: dict[str, Any], where: Path) -> None:
     from rich.console import Console
+
+    from ovor.experiments.progress import result_table
 
     console = Console()
     console.print(result_table(result))
-    console.print(f"Results in {folder.path}", highlight=False, soft_wrap=True)
+    console.print(f"Results in {where}", highlight=False, soft_wrap=True)
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:
@@ -155,15 +206,19 @@ def check_names(
 
 def says_what_to_run(argv: list[str]) -> bool:
     """Whether any argument does more than say where a run is and how to show it."""
-    flags = {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
-    return bool(flags - {"--resume", "--out", "--json", "--debug"}) or argv[0] in SETTINGS
+    return bool(flags(argv) - SHOWING - SHARING) or argv[0] in SETTINGS
+
+
+def flags(argv: list[str]) -> set[str]:
+    return {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
 
 
 def choose_folder(arguments: RunArguments[Any]) -> "Folder":
     from ovor.experiments.folder import Folder, new_folder, unfinished_folder
 
     run = arguments.run
-    parent, name = Path("runs"), f"{re.sub('[/:]', '_', run.data)}-{run.name}-seed{run.seed}"
+    data = re.sub(r"[/:*?{}\[\]]", "_", run.data)
+    parent, name = Path("runs"), f"{data}-{run.name}-seed{run.seed}"
     if arguments.out is None:
         return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
     folder = Folder(arguments.out)

@@ -8,10 +8,12 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from typing import IO, Protocol, runtime_checkable
 
 import numpy as np
 import PIL
@@ -21,7 +23,6 @@ from PIL import Image
 
 from ovor.config import OvorError
 from ovor.data.base import Dataset, Images, Integers
-from ovor.data.folders import Files
 
 FOLDER = "~/.cache/ovor/decoded"
 SCHEMA = 1  # to be raised when `read_image` makes other pixels of a file
@@ -46,36 +47,45 @@ def cached(dataset: Dataset, limit: int, folder: str = FOLDER) -> Dataset:
     )
 
 
+@runtime_checkable
+class Decodable(Images, Protocol):
+    """Images that are decoded each time they are asked for."""
+
+    def origin(self, index: int) -> bytes | None:
+        """Of what an image is decoded, such that it changes with it; None if that is gone."""
+        ...
+
+
 def _cached(images: Images, folder: Path, limit: int) -> Images:
     # Others are in memory already.
-    return CachedImages(images, folder, limit) if isinstance(images, Files) else images
+    return CachedImages(images, folder, limit) if isinstance(images, Decodable) else images
 
 
 @dataclass(frozen=True, eq=False)
 class CachedImages:
-    """Image files, each decoded once; those beyond the limit are decoded every time."""
+    """Images that are each decoded once; those beyond the limit are decoded every time."""
 
-    files: Files
+    images: Decodable
     folder: Path
     limit: int
     """bytes that all the images of this folder may take"""
 
     @property
     def labels(self) -> Integers:
-        return self.files.labels
+        return self.images.labels
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(self.images)
 
     def image(self, index: int) -> Image.Image:
-        key = _key(self.files.paths[index])
+        key = _key(self.images.origin(index))
         if key is None:
-            return self.files.image(index)
+            return self.images.image(index)
         path = self.folder / key[:2] / f"{key}.npy"
         kept = _read(path)
         if kept is not None:
             return kept
-        image = self.files.image(index)
+        image = self.images.image(index)
         self._keep(path, np.asarray(image))
         return image
 
@@ -83,17 +93,15 @@ class CachedImages:
         # A full disk is no reason to stop: without the file the image is decoded again.
         with contextlib.suppress(OSError):
             if _admitted(self.folder / "sizes", pixels.nbytes + HEADER, self.limit):
-                _write(path, pixels)
+                with written(path) as file:
+                    np.save(file, pixels)
 
 
-def _key(path: Path) -> str | None:
-    """Changes with the file, and with the decoder's version; None if there is no such file."""
-    try:
-        stat = path.stat()
-    except OSError:
+def _key(origin: bytes | None) -> str | None:
+    """Changes with the decoder's version too."""
+    if origin is None:
         return None
-    said = f"{SCHEMA} {PIL.__version__} {stat.st_size} {stat.st_mtime_ns} {path.absolute()}"
-    return hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(f"{SCHEMA} {PIL.__version__} ".encode() + origin).hexdigest()
 
 
 def _read(path: Path) -> Image.Image | None:
@@ -119,12 +127,14 @@ def _size(header: bytes) -> tuple[int, int]:
     return shape[1], shape[0]
 
 
-def _write(path: Path, pixels: NDArray[np.uint8]) -> None:
-    path.parent.mkdir(exist_ok=True)
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is moved into place when whole; any number of processes may write the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, beside = tempfile.mkstemp(suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.save(file, pixels)
+            yield file
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)

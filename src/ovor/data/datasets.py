@@ -1,4 +1,4 @@
-"""Data sets by name: the embedded ones, the paper's (Sec. 5.1), or any folder of images.
+"""Data sets by name: the embedded ones, the paper's (Sec. 5.1), or one's own images.
 
 The paper's are read from the data folder, see `ovor.data.sources`.
 """
@@ -10,6 +10,8 @@ from ovor.data import cifar_100, cub_200, imagenet_r, train_test
 from ovor.data.base import Dataset, Images
 from ovor.data.embedded import quickdraw, quickdraw_dev
 from ovor.data.folders import folder
+from ovor.data.hf import hugging_face
+from ovor.data.shards import shards
 from ovor.data.sources import Source
 
 __all__ = ["DATASETS", "SOURCES", "Dataset", "Images", "load_dataset"]
@@ -32,16 +34,24 @@ SOURCES: dict[str, Source] = {
     "cub-200:pilot": train_test.CUB_200_PILOT,
     "imagenet-a": train_test.IMAGENET_A,
 }
-FOLDER = "folder:"
+# One's own images, by what stands before the colon.
+OWN: dict[str, Callable[[str], Dataset]] = {
+    "folder": folder,
+    "shards": shards,
+    "hf": hugging_face,
+}
 
 
 def load_dataset(name: str) -> Dataset:
-    if not name.startswith(FOLDER) and name not in DATASETS:
+    kind, colon, place = name.partition(":")
+    own = OWN.get(kind) if colon else None
+    if not own and name not in DATASETS:
         raise OvorError(
-            f"There is no data set '{name}': choose {', '.join(DATASETS)} or {FOLDER}PATH."
+            f"There is no data set '{name}': choose {', '.join(DATASETS)}, folder:PATH, "
+            "shards:PATTERN or hf:NAME."
         )
     try:
-        return folder(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else DATASETS[name]()
+        return own(place) if own else DATASETS[name]()
     except OSError as error:
         raise unreadable(error, name) from error
 

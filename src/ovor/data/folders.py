@@ -8,7 +8,8 @@ import os
 import unicodedata
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import IO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -17,6 +18,7 @@ from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # Pillow knows more, some of them programs
 SPLITS = {"train", "test", "val", "valid", "validation"}
 TEST_SHARE = 0.2
 
@@ -34,29 +36,45 @@ class Files:
     def image(self, index: int) -> Image.Image:
         return read_image(self.paths[index])
 
+    def origin(self, index: int) -> bytes | None:
+        """For the cache: the file by its name and times, as reading it takes longer."""
+        path = self.paths[index]
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        return f"{stat.st_size} {stat.st_mtime_ns} ".encode() + os.fsencode(path.absolute())
+
 
 def read_image(path: Path) -> Image.Image:
-    """The picture as a viewer shows it: upright, on white where it is transparent, in RGB."""
+    return decoded(path, path)
+
+
+def decoded(source: Path | IO[bytes], name: object) -> Image.Image:
+    """The picture as a viewer shows it: upright, on white where it is transparent, in RGB.
+
+    `name` is for sentences about it, and becomes text only there.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(source, formats=FORMATS) as image:
                 image.load()  # here, where what is broken is caught
                 turn_upright(image)
                 return to_rgb(image)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise OvorError(
-            f"The image {path} has more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million "
+            f"The image {name} has more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million "
             "pixels, which could fill the memory: make it smaller, or remove it."
         ) from error
     except FileNotFoundError as error:
         raise OvorError(
-            f"The image {path} cannot be read, as there is no such file: check the path."
+            f"The image {name} cannot be read, as there is no such file: check the path."
         ) from error
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise OvorError(
-            f"The image {path} cannot be read ({reason(error)}): replace it by a whole copy, or "
+            f"The image {name} cannot be read ({reason(error)}): replace it by a whole copy, or "
             "remove it."
         ) from error
 
@@ -206,15 +224,15 @@ def _own_split(name: str, classes: dict[str, list[Path]], root: Path) -> Dataset
     train: dict[str, list[Path]] = {}
     test: dict[str, list[Path]] = {}
     for class_name, paths in classes.items():
-        chance = {path: _chance(path.relative_to(root)) for path in paths}
-        bar = min(TEST_SHARE, max(chance.values()))
-        train[class_name] = [path for path in paths if chance[path] >= bar]
-        test[class_name] = [path for path in paths if chance[path] < bar]
+        chances = {path: chance(path.relative_to(root)) for path in paths}
+        bar = min(TEST_SHARE, max(chances.values()))
+        train[class_name] = [path for path in paths if chances[path] >= bar]
+        test[class_name] = [path for path in paths if chances[path] < bar]
     class_names = tuple(classes)
     return Dataset(name, class_names, _files(class_names, train), _files(class_names, test))
 
 
-def _chance(path: Path) -> float:
+def chance(path: PurePath) -> float:
     """A number in [0, 1) that looks random and is always the same for this name."""
     digest = hashlib.sha256(path.as_posix().encode("utf-8", "surrogateescape")).digest()
     return int.from_bytes(digest[:6]) / 2**48

@@ -1,13 +1,13 @@
 """Batches of training views and of test images, as bytes.
 
-Shuffles and augmentation are pure functions of (seed, task, epoch, sample index): the number of
-workers and the batch size change nothing, and a resumed run equals an unbroken one. The bytes
-become floats on the device (`transforms.normalised`): a quarter of the memory goes there, and from
-process to process.
+Shuffles and augmentation are pure functions of (seed, task, epoch, sample index): the numbers of
+workers and of processes and the batch size change nothing, and a resumed run equals an unbroken
+one. The bytes become floats on the device (`transforms.normalised`): a quarter of the memory goes
+there, and from process to process.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from torch.utils.data import Dataset as TorchDataset
 from ovor.config import OvorError, Transform
 from ovor.data.base import Images, Integers
 from ovor.data.transforms import draw_view, test_view, train_view
+from ovor.ranks import ALONE
 
 Batch = tuple[Tensor, Tensor]  # pixels: B, H, W, 3 bytes; labels: B
 
@@ -39,13 +40,18 @@ def train_batches(
     epoch: int,
     batch_size: int,
     workers: int,
+    rows: Callable[[int], slice] = ALONE.share,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
-    """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short."""
+    """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
+
+    Of a batch of so many images, only the `rows` are read; of the batches, only these `numbers`.
+    """
     order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
     stream = [word for number in (VIEW, seed, task, epoch) for word in _words(number)]
     look = partial(_random_view, images, transform, stream)
-    batches = _Batches(look, transform.size, indices[order], labels[order], batch_size)
-    return _load(batches, workers)
+    batches = _Batches(look, transform.size, indices[order], labels[order], batch_size, rows)
+    return _load(batches, workers, numbers)
 
 
 def test_batches(
@@ -56,10 +62,12 @@ def test_batches(
     *,
     batch_size: int,
     workers: int,
+    numbers: Sequence[int] | None = None,  # noqa: PT028, it is no test
 ) -> Iterator[Batch]:
-    """The images in their order, each once, without chance."""
+    """The images in their order, without chance: each once, or the batches of these numbers."""
     look = partial(_plain_view, images, transform)
-    return _load(_Batches(look, transform.size, indices, labels, batch_size), workers)
+    batches = _Batches(look, transform.size, indices, labels, batch_size, ALONE.share)
+    return _load(batches, workers, numbers)
 
 
 def _words(number: int) -> list[int]:
@@ -89,17 +97,19 @@ class _Batches:
     indices: Integers
     labels: Integers
     batch_size: int
+    rows: Callable[[int], slice]
 
     def __len__(self) -> int:
         return -(-len(self.indices) // self.batch_size)
 
     def __getitem__(self, number: int) -> Batch:
-        here = slice(number * self.batch_size, (number + 1) * self.batch_size)
-        indices = self.indices[here].tolist()
+        whole = slice(number * self.batch_size, (number + 1) * self.batch_size)
+        rows = self.rows(len(self.indices[whole]))
+        indices = self.indices[whole][rows].tolist()
         pixels = np.empty((len(indices), self.size, self.size, 3), dtype=np.uint8)
         for row, index in enumerate(indices):
             pixels[row] = np.asarray(self.look(index))
-        return torch.from_numpy(pixels), torch.from_numpy(self.labels[here].copy())
+        return torch.from_numpy(pixels), torch.from_numpy(self.labels[whole][rows].copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +118,6 @@ class _ForWorkers(TorchDataset[Batch | OvorError]):
 
     batches: _Batches
 
-    def __len__(self) -> int:
-        return len(self.batches)
-
     def __getitem__(self, number: int) -> Batch | OvorError:
         try:
             return self.batches[number]
@@ -118,15 +125,20 @@ class _ForWorkers(TorchDataset[Batch | OvorError]):
             return error
 
 
-def _load(batches: _Batches, workers: int) -> Iterator[Batch]:
+def _load(batches: _Batches, workers: int, numbers: Sequence[int] | None = None) -> Iterator[Batch]:
+    numbers = range(len(batches)) if numbers is None else numbers
     if not workers:
-        yield from (batches[number] for number in range(len(batches)))
+        yield from (batches[number] for number in numbers)
         return
     with warnings.catch_warnings():  # torch advises against more workers than cores, twice
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         # With a generator of its own the loader leaves torch's global one alone.
         loader: DataLoader[Batch | OvorError] = DataLoader(
-            _ForWorkers(batches), batch_size=None, num_workers=workers, generator=torch.Generator()
+            _ForWorkers(batches),
+            batch_size=None,
+            sampler=numbers,
+            num_workers=workers,
+            generator=torch.Generator(),
         )
         loaded = iter(loader)
     for batch in loaded:

@@ -22,23 +22,30 @@ class Folder:
         self.weights = path / "weights.safetensors"
         self.result_file = path / "result.json"
         self.drift_file = path / "drift.json"  # of runs that keep the weights of every task
+        self.closeup_file = path / "closeup.json"
+        self.report_file = path / "report.html"
 
     def weights_after(self, task: int) -> Path:
         """Of runs that keep the weights of every task, counted from 0."""
         return self.path / f"weights-{task + 1}.safetensors"
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, patience: float = 0) -> Iterator[None]:
         """While this process works in the folder, no other may."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.path / ".lock", timeout=0):
+            with FileLock(self.path / ".lock", timeout=patience):
                 yield
                 (self.path / ".lock").unlink()
         except Timeout:
             raise OvorError(
                 f"Another process is at work in {self.path}: wait for it, or choose another folder."
             ) from None
+
+    def wait_for_others(self, patience: float) -> None:
+        """Until a killed worker's lock is free: on a network, its server must notice first."""
+        with self.alone(patience):
+            pass
 
     @property
     def finished(self) -> bool:

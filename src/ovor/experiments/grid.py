@@ -1,26 +1,23 @@
-"""Many runs over rows and seeds, each in a process of its own.
+"""Many runs over rows and seeds, on this machine or on others.
 
 What is done is skipped and what was interrupted continues, so a grid can be stopped at any time.
 """
 
 import hashlib
-import os
 import re
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from multiprocessing import active_children, get_context
 from pathlib import Path
-from threading import Thread
-from time import sleep
 from typing import Any
 
 from ovor.config import RUN, OvorError, Run
+from ovor.experiments.executors.base import Executor
+from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.schedule import UNWATCHED, Job, Watch, work_through
 from ovor.experiments.tables import Row
 
 
@@ -54,6 +51,17 @@ def family(run: Run) -> str | None:
 def run_grid(
     rows: list[Row], seeds: list[int], out: Path, jobs: int
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
+    """On this machine."""
+    return run_on(on_this_machine(jobs, execute_one), rows, seeds, out)
+
+
+def run_on(
+    place: AbstractContextManager[Executor],
+    rows: list[Row],
+    seeds: list[int],
+    out: Path,
+    watch: Watch = UNWATCHED,
+) -> Iterator[tuple[Row, int, dict[str, Any]]]:
     """Yield every result, those that exist first; each job computes with one thread.
 
     A run that stands in several rows is done once.
@@ -71,32 +79,17 @@ def run_grid(
                 yield row, seed, folder.result()
             else:
                 todo.setdefault(folder.path, []).append((row, seed))
-    used: set[Path] = set()
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
-        waiting: dict[Future[dict[str, Any]], list[tuple[Row, int]]] = {}
-        for row, seed, stem in in_order([same[0] for same in todo.values()], out / ".stems"):
-            path = folder_of(out, row, seed).path
-            used |= {stem} if stem else set()
-            waiting[pool.submit(execute_one, run_of(row, seed), path, stem)] = todo[path]
-        try:
-            while waiting:
-                ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    result = future.result()
-                    yield from ((row, seed, result) for row, seed in waiting.pop(future))
-        except BrokenProcessPool as error:
-            raise OvorError(
-                "A run's process died, perhaps for lack of memory: the same command continues; "
-                "--jobs 1 needs the least."
-            ) from error
-        except BaseException:
-            # What runs has its checkpoint: do not wait for it.
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
-            raise
-    for stem in used:
-        shutil.rmtree(stem)
+    if not todo:
+        return
+    jobs = [
+        Job(f"{row.label}, seed {seed}", run_of(row, seed), folder_of(out, row, seed).path, stem)
+        for row, seed, stem in in_order([same[0] for same in todo.values()], out / ".stems")
+    ]
+    with place as executor:
+        for job, result in work_through(jobs, executor, watch):
+            yield from ((row, seed, result) for row, seed in todo[job.path])
+    for used in {job.stem for job in jobs if job.stem}:
+        shutil.rmtree(used, ignore_errors=True)
 
 
 def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, int, Path | None]]:
@@ -117,27 +110,16 @@ def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, in
     yield from later
 
 
-def die_quietly() -> None:
-    """A worker leaves it to the parent to speak of Ctrl-C, and goes when the parent is gone.
-
-    Its checkpoint is whole at any moment.
-    """
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    Thread(target=follow, args=(os.getppid(),), daemon=True).start()
-
-
-def follow(parent: int) -> None:
-    while os.getppid() == parent:
-        sleep(1)
-    os._exit(143)
-
-
 def execute_one(run: Run, path: Path, stem: Path | None) -> dict[str, Any]:
     # In the worker: the parent needs no torch.
+    from ovor.experiments.closeup import measure_closeup
     from ovor.experiments.drift import measure_drift
     from ovor.experiments.single import execute
 
-    result = execute(run, Folder(path), stem=stem)
+    folder = Folder(path)
+    result = execute(run, folder, stem=stem)
     if run.keep == "tasks":
-        measure_drift(Folder(path))
+        measure_drift(folder)
+    with suppress(OvorError):  # the result stands; whoever makes a report is told
+        measure_closeup(folder)
     return result

@@ -1,14 +1,16 @@
 """What a person sees of a run: a live line while it goes on, a table at its end."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Task as Row
 from rich.table import Table
 from rich.text import Text
 
 from ovor.config import Run
+from ovor.experiments.events import Standing
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK = {"train": 2, "features": 1, "head": 0, "means": 1, "test": 1}
@@ -19,6 +21,14 @@ DOING = {
     "means": "averaging",
     "test": "testing",
 }
+
+
+def work_per_image(run: Run) -> int:
+    """Of a task's training image, over all of its epochs."""
+    if run.vor is None:
+        return WORK["train"] * run.epochs
+    looks = run.vor.epochs if run.vor.refresh == "epoch" else 1
+    return WORK["train"] * (run.epochs - run.vor.epochs) + WORK["features"] * looks
 
 
 class Speed(ProgressColumn):
@@ -46,10 +56,7 @@ class RunProgress(Live):
     def __init__(self, run: Run) -> None:
         self.console = Console(stderr=True)
         self.epochs = run.epochs
-        self.per_image = WORK["train"] * run.epochs
-        if run.vor:
-            passes = run.vor.epochs if run.vor.refresh == "epoch" else 1
-            self.per_image += WORK["features"] * passes - WORK["train"] * run.vor.epochs
+        self.per_image = work_per_image(run)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -123,19 +130,39 @@ class RunProgress(Live):
         )
 
 
+class BarAndTable(Progress):
+    """The bar of all runs, and below it a line for each that goes on."""
+
+    standings: Sequence[tuple[str, Standing]] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.standings:
+            yield standing_table(self.standings)
+
+
 class GridProgress(Live):
-    """One line a finished run, and a bar for all of them."""
+    """One line a finished run, and on a terminal what runs, and a bar for all of them."""
+
+    bar: BarAndTable
 
     def __init__(self, runs: int) -> None:
         self.console = Console(stderr=True)
-        self.bar = Progress(
+        self.live = self.console.is_terminal
+        self.bar = BarAndTable(
             TextColumn("{task.completed}/{task.total} runs"),
             BarColumn(bar_width=20),
             TimeRemainingColumn(),
             console=self.console,
-            disable=not self.console.is_terminal,
+            disable=not self.live,
         )
         self.row = self.bar.add_task("", total=runs)
+
+    def running(self, standings: list[tuple[str, Standing]]) -> None:
+        self.bar.standings = standings
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, highlight=False, soft_wrap=True)
 
     def done(self, name: str, result: dict[str, Any]) -> None:
         metrics = result["metrics"]
@@ -146,6 +173,19 @@ class GridProgress(Live):
             soft_wrap=True,
         )
         self.bar.advance(self.row)
+
+
+def standing_table(standings: Sequence[tuple[str, Standing]]) -> Table:
+    """How far each run is; its machine, if it is on another."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, at in standings:
+        tasks = len(at.epochs)
+        task = f"task {min(at.task + 1, tasks)}/{tasks}" if tasks else "starts"
+        epochs = at.epochs[at.task] if at.task < tasks else 0
+        epoch = f"epoch {min(at.epoch + 1, epochs)}/{epochs}" if epochs else ""
+        accuracy = "" if at.accuracy is None else f"A_{at.task} {at.accuracy:.2f}"
+        table.add_row(name, task, epoch, accuracy, at.node)
+    return table
 
 
 def result_table(result: dict[str, Any]) -> Table:

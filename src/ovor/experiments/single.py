@@ -1,6 +1,7 @@
 """One run from its configuration to its result folder."""
 
 import platform
+import tempfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +18,11 @@ from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.tensorboard import Board
 from ovor.learners import at_once, build_learner, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.ranks import ALONE, Ranks
 from ovor.resume import Position
 from ovor.session import Listener, Session, check_input, make_fabric
 from ovor.stem import Stem
@@ -34,33 +37,45 @@ def silent(event: dict[str, Any]) -> None:
 
 
 def execute(
-    run: Run, folder: Folder, listen: Listener = silent, stem: Path | None = None
+    run: Run,
+    folder: Folder,
+    listen: Listener = silent,
+    stem: Path | None = None,
+    ranks: Ranks = ALONE,
+    device: torch.device | None = None,
 ) -> dict[str, Any]:
     """Do the run, or what is left of it, and return what result.json holds.
 
-    `stem` is a folder where runs that differ in VOR's settings alone share the rest.
+    `stem` is a folder where runs that differ in VOR's settings alone share the rest. With several
+    processes this is for the first of them; the others `assist`.
     """
     if folder.run_file.exists() and read_run(folder.run_file).essence != run.essence:
         raise OvorError(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
     if folder.finished:
+        ranks.told(False)
         return folder.result()
 
+    board = Board(folder, run) if run.tensorboard else silent
+
     def note(event: dict[str, Any]) -> None:
+        board(event)
         if event["event"] not in STEPS:
             folder.log(event)
         if event["event"] == "task" and run.keep == "tasks":
             save_weights(folder.weights_after(event["task"]), session, learner)
         listen(event)
 
-    session, learner = prepare(run, folder.checkpoint, note)
-    if stem and run.vor:
+    session, learner = prepare(run, folder.checkpoint, note, ranks, device)
+    if stem and run.vor and ranks.size == 1:
         session = replace(session, stem=Stem(stem))
     with folder.alone():
-        if folder.finished:  # by another process, meanwhile
+        if folder.finished:  # by another run, meanwhile
+            ranks.told(False)
             return folder.result()
         folder.start(run)
+        ranks.told(True)
         position = train(session, learner)
         save_weights(folder.weights, session, learner)
         result = summary(session, learner, position)
@@ -70,12 +85,26 @@ def execute(
     return result
 
 
+def assist(run: Run, ranks: Ranks, device: torch.device) -> None:
+    """The part of every process but the first: compute, and neither read nor write the folder."""
+    elsewhere = Path(tempfile.gettempdir(), "none")  # beside it go features that memory cannot hold
+    session, learner = prepare(run, elsewhere, ranks=ranks, device=device)
+    if ranks.told(False):  # is there anything to do?
+        train(session, learner)
+
+
 def save_weights(path: Path, session: Session, learner: Learner) -> None:
     names = [session.dataset.class_names[c] for c in session.order]
     save_tensors(path, learner.learned_state(), {"schema": SCHEMA, "classes": names})
 
 
-def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Session, Learner]:
+def prepare(
+    run: Run,
+    checkpoint: Path,
+    listen: Listener = silent,
+    ranks: Ranks = ALONE,
+    device: torch.device | None = None,
+) -> tuple[Session, Learner]:
     """Load all that the run names; whatever is wrong with it is said here."""
     if run.threads:
         torch.set_num_threads(run.threads)
@@ -91,7 +120,7 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
                 f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
-    fabric = make_fabric(run)
+    fabric = make_fabric(run, device)
     if run.vor and not takes_vor(run.method):
         raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
     size = run.transform.size or backbone.vit.arch.image_size
@@ -105,6 +134,7 @@ def prepare(run: Run, checkpoint: Path, listen: Listener = silent) -> tuple[Sess
         fabric=fabric,
         checkpoint=checkpoint,
         listen=listen,
+        ranks=ranks,
     )
     return session, build_learner(run.method, run.options, backbone.vit, fabric.autocast)
 
@@ -125,6 +155,7 @@ def summary(session: Session, learner: Learner, position: Position) -> dict[str,
         "seconds": round(position.seconds, 3),
         "learnable_parameters": learner.learned_parameters(),
         "device": session.fabric.device.type,
+        "processes": session.ranks.size,
         "precision": run.precision,
         "backbone": {
             "name": backbone.name,

@@ -4,7 +4,6 @@ Features are those of the frozen and of the tuned network side by side, compared
 file of this name because the optimiser owns the other.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor, nn
 from ovor.backbones import pet
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Run
-from ovor.learners.base import Autocast, Batches, Learner, nothing
+from ovor.data.views import Views
+from ovor.learners.base import Autocast, Learner, nothing
 from ovor.learners.simplecil import Prototypes, set_means
 from ovor.seeds import WEIGHTS, generator
 
@@ -102,7 +102,7 @@ class Aper(FirstTaskTuning):
         self.head.begin_task(classes, 2 * self.backbone.arch.embed_dim)
 
     @torch.no_grad()
-    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
         self.requires_grad_(False)
         set_means(self.head, self, images)
 

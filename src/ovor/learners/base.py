@@ -1,6 +1,6 @@
 """What the loop asks of a method: the contract of every learner."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import OvorError, Run
+from ovor.data.views import Views
 
 Autocast = Callable[[], AbstractContextManager[None]]
-Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Learner(nn.Module):
@@ -49,10 +49,12 @@ class Learner(nn.Module):
         """The training loss of one batch of the current task (labels counted within it)."""
         raise NotImplementedError
 
-    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
-        """What follows the epochs; `images()` gives the training images as they are tested.
+    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+        """What follows the epochs, with the training images as they are tested.
 
-        A run that was stopped in the middle of it does all of it again.
+        `images.seen(self.features)` divides the work among the processes of a run; what goes
+        through all `images` is done by each. A run that was stopped in the middle of it does all of
+        it again.
         """
 
     def features(self, images: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ The first task may tune the network; then sums over all images, and a solve afte
 the same as a regression on all classes at once, whatever the order of the tasks.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -14,8 +13,9 @@ from torch import Tensor, nn
 from ovor.backbones import pet
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Run
+from ovor.data.views import Views
 from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast, Batches
+from ovor.learners.base import Autocast
 from ovor.seeds import WEIGHTS, generator
 
 RIDGES = [10.0**power for power in range(-8, 9)]
@@ -76,9 +76,9 @@ class RanPac(FirstTaskTuning):
             setattr(self, name, torch.cat([old, old.new_zeros(len(old), classes)], dim=1))
 
     @torch.no_grad()
-    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
         self.requires_grad_(False)
-        pairs = [(self.project(self.features(batch)), labels) for batch, labels in images()]
+        pairs = [(self.project(seen), labels) for seen, labels in images.seen(self.features)]
         h = torch.cat([projected for projected, _ in pairs])  # n, M
         y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
         order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)

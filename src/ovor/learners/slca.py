@@ -5,7 +5,6 @@ Each class leaves a mean and a covariance; after each task all heads are trained
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor, nn
 
 from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Positive, Run
-from ovor.learners.base import Autocast, Batches, Learner
+from ovor.data.views import Views
+from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator
@@ -74,9 +74,9 @@ class Slca(Learner):
         return F.cross_entropy(self.head.current(self.features(images)), labels)
 
     @torch.no_grad()
-    def end_task(self, images: Callable[[], Batches], seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
         self.eval()
-        pairs = [(self.features(batch), labels) for batch, labels in images()]
+        pairs = list(images.seen(self.features))
         features = torch.cat([part for part, _ in pairs])
         labels = torch.cat([part for _, part in pairs])
         for number in range(len(self.means[-1])):

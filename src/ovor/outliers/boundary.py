@@ -19,6 +19,7 @@ from ovor.outliers.knn import (
     mean,
     square_norms,
 )
+from ovor.ranks import ALONE, Ranks
 from ovor.store import Points, chunks, collected, gathered, whole
 
 FEW_POINTS = 8192  # up to here, measuring every distance is fast enough
@@ -29,15 +30,19 @@ AXES = 32  # directions that cuts are chosen among
 Level = list[tuple[int, int]]  # parts that make up all points: from, and up to but without
 
 
-def farthest_from_others(points: Points, k: int, count: int, folder: Path | None = None) -> Tensor:
+def farthest_from_others(
+    points: Points, k: int, count: int, folder: Path | None = None, ranks: Ranks = ALONE
+) -> Tensor:
     """The `count` points whose k-th nearest other is farthest, largest distance first; of equals,
     the earlier first. A copy of many points goes to a file in the folder."""
     if k < 1 or len(points) <= max(FEW_POINTS, PART * k):
-        return _largest(kth_distance_to_others(points[:], k), count)
+        return _largest(kth_distance_to_others(points[:], k, ranks), count)
     order, levels = cut(points, PART * k, folder)
+    ranks.agree([order])  # all must measure the same
+    levels = ranks.told(levels)
     center = mean(points)
     ordered = collected((some - center for some in gathered(points, order)), folder)
-    squares = _measure(ordered, levels, k, min(count, len(points)))
+    squares = _measure(ordered, levels, k, min(count, len(points)), ranks)
     distances = torch.empty_like(squares)
     distances[order] = squares.sqrt()
     return _largest(distances, count)
@@ -54,12 +59,15 @@ def _largest(distances: Tensor, count: int) -> Tensor:
     return distances.argsort(descending=True, stable=True)[:count]
 
 
-def _measure(points: Points, levels: list[Level], k: int, count: int) -> Tensor:
+def _measure(
+    points: Points, levels: list[Level], k: int, count: int, ranks: Ranks = ALONE
+) -> Tensor:
     """Squared distances of the `count` farthest points to their k-th nearest others; those of some
     other points too, and zero for the rest. The points are to be centred, in the order of the
     parts.
     """
     norms = square_norms(points)
+    ranks.agree([norms])
     # A bound and a distance are rounded apart, so a bound counts as higher by so much: of the order
     # of the worst case for sums of this length, and 75 times the largest error that was measured.
     rounding = points.shape[1] * torch.finfo(norms.dtype).eps
@@ -69,7 +77,7 @@ def _measure(points: Points, levels: list[Level], k: int, count: int) -> Tensor:
 
     def tighten(numbers: Tensor, start: int, stop: int) -> None:
         among = range(start, stop)
-        bounds[numbers] = kth_squares_to_others(numbers, points, norms, k, among)
+        bounds[numbers] = kth_squares_to_others(numbers, points, norms, k, among, ranks)
 
     done: set[tuple[int, int]] = set()
     promising = min(2 * count, len(points))  # at first; later bounds are better, and fewer will do

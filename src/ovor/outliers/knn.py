@@ -7,6 +7,7 @@ points, so that memory stays bounded for any number of points, even of points in
 import torch
 from torch import Tensor
 
+from ovor.ranks import ALONE, Ranks
 from ovor.store import Points, chunks
 
 CHUNK_ELEMENTS = 2**20  # distances held at once: 4 MB, about what a core's cache keeps
@@ -54,7 +55,7 @@ def kth_distance(queries: Points, points: Tensor, k: int) -> Tensor:
     return torch.cat(squares).sqrt()
 
 
-def kth_distance_to_others(points: Tensor, k: int) -> Tensor:
+def kth_distance_to_others(points: Tensor, k: int, ranks: Ranks = ALONE) -> Tensor:
     """Distance of each point to its k-th nearest *other* point, or to the farthest of them.
 
     Zero where that is nobody: for k = 0, and for a point that is alone. A point that counts itself
@@ -66,24 +67,33 @@ def kth_distance_to_others(points: Tensor, k: int) -> Tensor:
         return points.new_zeros(len(points))
     centered = points - points.mean(0)
     own, everywhere = torch.arange(len(points), device=points.device), range(len(points))
-    return kth_squares_to_others(own, centered, square_norms(centered), k, everywhere).sqrt()
+    norms = square_norms(centered)
+    return kth_squares_to_others(own, centered, norms, k, everywhere, ranks).sqrt()
 
 
 def kth_squares_to_others(
-    numbers: Tensor, points: Points, norms: Tensor, k: int, among: range
+    numbers: Tensor,
+    points: Points,
+    norms: Tensor,
+    k: int,
+    among: range,
+    ranks: Ranks = ALONE,
 ) -> Tensor:
     """Squared distance of some points, given by number, to their k-th nearest other point among
     those of a range.
 
-    The points are to be centred, and to come with their squared norms.
+    The points are to be centred, and to come with their squared norms. Each process measures some
+    of the tiles, which are those of one process, and so are rounded like them.
     """
     if not len(numbers):
         return norms[:0]
-    squares = []
-    for some in torch.split(numbers, tile_rows(len(among))):
+    tiles = torch.split(numbers, tile_rows(len(among)))
+    squares = [norms[:0]]
+    for some in tiles[ranks.share(len(tiles))]:
         sums = kth_sums(points[some], points, norms, k, among, own=some)
         squares.append(_squares(sums, norms[some]))
-    return torch.cat(squares)
+    lengths = [sum(map(len, tiles[share])) for share in ranks.shares(len(tiles))]
+    return torch.cat(ranks.gather(torch.cat(squares), lengths))
 
 
 def tile_rows(columns: int) -> int:

@@ -25,9 +25,11 @@ from ovor.outliers.knn import (
     k_smallest_of_both,
     kth_smallest,
     mean,
+    smallest,
     square_norms,
     tile_rows,
 )
+from ovor.ranks import ALONE, Ranks
 from ovor.store import Points, chunks, collected, gathered
 
 KEPT_TABLES = 2**26  # elements of the tables that are kept for the next pass: 256 MB
@@ -43,11 +45,13 @@ def synthesize(
     npos: Npos,
     generator: torch.Generator,
     folder: Path | None = None,
+    ranks: Ranks = ALONE,
 ) -> Tensor:
     """At most beta * classes outliers (M, D) in float32; all candidates if there are fewer.
 
     Noise and sample come from a generator on the CPU, so they are the same for every device. For
-    more features than memory should hold, working files go to the folder.
+    more features than memory should hold, working files go to the folder. Several processes, each
+    with all features, share the search and find the same.
     """
     features = features.detach()
     noise = npos.sigma * torch.randn(npos.noise, features.shape[1], generator=generator)
@@ -58,9 +62,9 @@ def synthesize(
             for label in sorted(set(labels.tolist())):
                 numbers = (labels == label).nonzero().flatten()
                 group = collected(gathered(features, numbers), folder)
-                outliers.append(_outliers(group, noise, 1, npos, generator, folder))
+                outliers.append(_outliers(group, noise, 1, npos, generator, folder, ranks))
         elif len(features):
-            outliers.append(_outliers(features, noise, classes, npos, generator, folder))
+            outliers.append(_outliers(features, noise, classes, npos, generator, folder, ranks))
     found = torch.cat(outliers)
     if npos.shuffle:
         order = torch.randperm(len(found), generator=generator)
@@ -75,6 +79,7 @@ def _outliers(
     npos: Npos,
     generator: torch.Generator,
     folder: Path | None,
+    ranks: Ranks,
 ) -> Tensor:
     """Alg. 2 for one set of features, farthest outlier first."""
     # Distances do not feel a shift, but float32 does: see knn.
@@ -88,12 +93,13 @@ def _outliers(
         boundary = farthest_from_sample(index, sample, others, count)
         index = index[sample]
     else:
-        boundary = farthest_from_others(index, others, count, folder)
+        boundary = farthest_from_others(index, others, count, folder, ranks)
     # Released code: candidates are the noise alone, as often as there are boundary samples.
     origins = features[boundary].float() if npos.add_boundary else torch.zeros_like(noise[:1])
     copies = 1 if npos.add_boundary else len(boundary)
     wanted = npos.beta * classes
-    candidates = Candidates.of(origins - shift, noise, index, unit=npos.space == "unit")
+    unit = npos.space == "unit"
+    candidates = Candidates.of(origins - shift, noise, index, unit, ranks)
     chosen = candidates.farthest(ceil(wanted / copies), min(k, len(index)))
     outliers = origins[chosen // len(noise)] + noise[chosen % len(noise)]
     return outliers.repeat_interleave(copies, dim=0)[:wanted]
@@ -115,6 +121,7 @@ class Block:
     origins: Tensor  # b, D: u
     noise: Tensor  # N, D: n
     points: Tensor  # n, D: x
+    start: int = 0  # where they are in the index
 
     @cached_property
     def square_norms(self) -> Tensor:
@@ -134,15 +141,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Those of the whole index, made anew each time one goes through them."""
+    """Those of this process's share of the index, made anew each time one goes through them."""
 
     origins: Tensor
     noise: Tensor
     index: Points
+    ranks: Ranks
 
     def __iter__(self) -> Iterator[Block]:
-        for start in range(0, len(self.index), knn.COLUMNS):
-            yield Block(self.origins, self.noise, self.index[start : start + knn.COLUMNS])
+        starts = range(0, len(self.index), knn.COLUMNS)
+        for start in starts[self.ranks.share(len(starts))]:
+            yield Block(self.origins, self.noise, self.index[start : start + knn.COLUMNS], start)
 
 
 @dataclass(frozen=True)
@@ -153,17 +162,20 @@ class Candidates:
     noise: Tensor  # N, D: n
     index: Points  # n, D: x
     blocks: Iterable[Block]
+    ranks: Ranks
     square_norms: Tensor  # b * N: |v|^2
     unit: bool  # scored as v / |v| against an index of unit vectors
 
     @classmethod
-    def of(cls, origins: Tensor, noise: Tensor, index: Points, unit: bool) -> "Candidates":
+    def of(
+        cls, origins: Tensor, noise: Tensor, index: Points, unit: bool, ranks: Ranks = ALONE
+    ) -> "Candidates":
         norms = torch.addmm(square_norms(noise), origins, noise.T, alpha=2)
         norms += square_norms(origins)[:, None]
-        blocks: Iterable[Block] = Blocks(origins, noise, index)
+        blocks: Iterable[Block] = Blocks(origins, noise, index, ranks)
         if (len(origins) + len(noise)) * len(index) <= KEPT_TABLES:
             blocks = list(blocks)  # and with them, their tables
-        return cls(origins, noise, index, blocks, norms.flatten(), unit)
+        return cls(origins, noise, index, blocks, ranks, norms.flatten(), unit)
 
     def farthest(self, count: int, k: int) -> Tensor:
         """The `count` candidates with the largest K-th distance, largest first; of equals, the
@@ -173,6 +185,7 @@ class Candidates:
         as many as are wanted, and then those that may be among them too.
         """
         bounds = self._bounds(k)
+        self.ranks.agree([bounds])  # they say how much the processes will exchange
         order = bounds.argsort(descending=True, stable=True)
         best, best_squares = order[:0], bounds[:0]
         # Where each pass makes the tables anew, one is to do; bounds are tight, so it mostly does.
@@ -191,7 +204,10 @@ class Candidates:
         return best
 
     def _kth_squares(self, numbers: Tensor, k: int) -> Tensor:
-        """Squared distance of some candidates to their K-th nearest."""
+        """Squared distance of some candidates to their K-th nearest.
+
+        Each process has the K smallest sums of its blocks; the K smallest of those are everybody's.
+        """
         rows = tile_rows(len(self.index))
         origins, noises = (
             torch.split(x, rows) for x in (numbers // len(self.noise), numbers % len(self.noise))
@@ -202,8 +218,9 @@ class Candidates:
                 sums = block.origin_terms.index_select(0, i)
                 sums += block.noise_terms.index_select(0, j)
                 kept[number] = k_smallest_of_both(kept[number], sums, k)
-        sums = torch.cat([values.amax(1) for values in kept])
-        return self._square_distance(sums, self.square_norms[numbers])
+        everybodys = [self.ranks.side_by_side(values, k, torch.inf) for values in kept]
+        kth = torch.cat([smallest(values, k).amax(1) for values in everybodys])
+        return self._square_distance(kth, self.square_norms[numbers])
 
     def _bounds(self, k: int) -> Tensor:
         """An upper bound of every candidate's squared distance to its K-th nearest.
@@ -238,7 +255,11 @@ class Candidates:
 
     @property
     def _only_block(self) -> Block | None:
-        return self.blocks[0] if isinstance(self.blocks, list) and len(self.blocks) == 1 else None
+        """If the whole index is in one, and that is this process's."""
+        if not isinstance(self.blocks, list) or len(self.blocks) != 1:
+            return None
+        block: Block = self.blocks[0]
+        return block if len(block.points) == len(self.index) else None
 
     def _block_of(self, columns: Tensor) -> tuple[Block, Tensor]:
         """One that has these x, given by number, and their columns in it."""
@@ -251,19 +272,24 @@ class Candidates:
         """The smallest origin terms of each origin, and the numbers of their x."""
         values = self.origins.new_empty(len(self.origins), 0)
         columns = torch.empty_like(values, dtype=torch.long)
-        start = 0
         for block in self.blocks:
-            width = len(block.points)
-            found = block.origin_terms.topk(min(count, width), largest=False)
+            found = block.origin_terms.topk(min(count, len(block.points)), largest=False)
             values = torch.cat([values, found.values], dim=1)
-            columns = torch.cat([columns, start + found.indices], dim=1)
-            if values.shape[1] > count:
-                values, nearest = values.topk(count, largest=False)
-                columns = columns.gather(1, nearest)
-            start += width
-        return values, columns
+            columns = torch.cat([columns, block.start + found.indices], dim=1)
+            values, columns = nearest(values, columns, count)
+        values = self.ranks.side_by_side(values, count, torch.inf)
+        columns = self.ranks.side_by_side(columns, count, 0)
+        return nearest(values, columns, count)
 
     def _square_distance(self, sums: Tensor, square_norms: Tensor) -> Tensor:
         if self.unit:  # |v/|v| - x|^2 = 2 - 2 v.x / |v|, and the sums are 1 - 2 v.x
             return 2 + (sums - 1) / square_norms.sqrt()
         return sums + square_norms
+
+
+def nearest(values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The smallest values of each row, and their columns; or all, if there are no more."""
+    if values.shape[1] <= count:
+        return values, columns
+    values, places = values.topk(count, largest=False)
+    return values, columns.gather(1, places)

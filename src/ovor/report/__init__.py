@@ -1,1 +1,1 @@
-"""One self-contained page of what runs showed."""
+"""The report: one HTML page, with all it needs inside, of what was run and what came of it."""

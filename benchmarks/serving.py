@@ -1,0 +1,215 @@
+"""`ovor serve` under load: 16 clients ask while a task is taught; and a queue that is too small.
+
+Every answer is compared with what the model of its version says, so that one given by half an old
+and half a new model would show.
+"""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+
+import httpx
+import numpy as np
+
+from benchmarks.harness import Row
+from ovor.classifier import Classifier
+from ovor.data.embedded import quickdraw, write_drawings
+
+CLIENTS = 16
+FIRST = ("banana", "candle", "fish", "clock", "castle")
+SECOND = ("owl", "sun", "whale", "vase", "windmill")
+ASKED = 40  # different images
+CLOSE = 1e-3  # confidences that batches of other sizes round otherwise
+
+
+@dataclass(frozen=True)
+class Answer:
+    when: float
+    seconds: float
+    status: int
+    image: int
+    version: int = 0
+    name: str = ""
+    confidence: float = 0.0
+    retry_after: str = ""
+
+
+@dataclass
+class Load:
+    """What clients were answered, and when the lesson began and ended."""
+
+    answers: list[Answer] = field(default_factory=list)
+    taught: tuple[float, float] = (0.0, 0.0)
+    states: list[str] = field(default_factory=list)
+
+    def part(self, name: str) -> list[Answer]:
+        begun, ended = self.taught
+        spans = {"before": (0.0, begun), "while": (begun, ended), "after": (ended, float("inf"))}
+        low, high = spans[name]
+        return [a for a in self.answers if low <= a.when < high and a.status == 200]
+
+
+@contextmanager
+def server(model: Path, *options: str) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ovor", "serve", model.name, "--port", "0", *options],
+        cwd=model.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(model.parent)},
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://\S+", process.stdout.readline())
+        assert found is not None
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def prepare(folder: Path, each: int = 80) -> tuple[Path, list[bytes]]:
+    """A model of five classes, and images to ask about."""
+    drawings = quickdraw()
+    write_drawings(drawings, folder / "first", FIRST, 40, "train")
+    write_drawings(drawings, folder / "second", SECOND, each, "train")
+    Classifier("embedded", device="cpu").learn(folder / "first").save(folder / "m.ovor")
+    chosen = np.random.default_rng(0).choice(len(drawings.test), ASKED, replace=False)
+    images = []
+    for index in chosen:
+        file = io.BytesIO()
+        drawings.test.image(int(index)).save(file, "png")
+        images.append(file.getvalue())
+    return folder / "m.ovor", images
+
+
+def ask(client: httpx.Client, image: int, content: bytes) -> Answer:
+    begun = time.monotonic()
+    try:
+        answer = client.post("/predict", files={"images": ("a.png", content, "image/png")})
+    except httpx.HTTPError:
+        return Answer(begun, time.monotonic() - begun, 0, image)
+    seconds = time.monotonic() - begun
+    if answer.status_code != 200:
+        retry = answer.headers.get("retry-after", "")
+        return Answer(begun, seconds, answer.status_code, image, retry_after=retry)
+    said = answer.json()
+    best = said["predictions"][0]["classes"][0]
+    return Answer(begun, seconds, 200, image, said["version"], best["name"], best["confidence"])
+
+
+def drive(url: str, images: list[bytes], until: threading.Event, load: Load, clients: int) -> None:
+    """All clients ask, one image after the other, until told to end."""
+
+    def one(number: int) -> None:
+        draw = np.random.default_rng(number)
+        with httpx.Client(base_url=url, timeout=60) as client:
+            while not until.is_set():
+                image = int(draw.integers(len(images)))
+                load.answers.append(ask(client, image, images[image]))
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def teach(url: str, folder: Path, epochs: int, load: Load) -> None:
+    paths = sorted(folder.glob("*/*.png"))
+    files = [("images", (path.name, path.read_bytes(), "image/png")) for path in paths]
+    data = {"labels": [path.parent.name for path in paths], "epochs": str(epochs)}
+    begun = time.monotonic()
+    with httpx.Client(base_url=url, timeout=60) as client:
+        where = client.post("/tasks", files=files, data=data).raise_for_status().json()["url"]
+        while (state := client.get(where).json()["state"]) not in ("done", "failed", "cancelled"):
+            time.sleep(0.1)
+    load.taught = begun, time.monotonic()
+    load.states.append(state)
+
+
+def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Load, int]:
+    """The load, and how many answers were wrong: not those of the model of their version."""
+    model, images = prepare(folder, each)
+    old = model.read_bytes()
+    load, until = Load(), threading.Event()
+    with server(model) as url:
+        clients = threading.Thread(target=drive, args=(url, images, until, load, CLIENTS))
+        clients.start()
+        time.sleep(seconds / 6)
+        teach(url, folder / "second", epochs, load)
+        time.sleep(max(seconds / 6, seconds - (time.monotonic() - load.answers[0].when)))
+        until.set()
+        clients.join()
+    (folder / "old.ovor").write_bytes(old)
+    expected = [said(folder / name, images) for name in ("old.ovor", "m.ovor")]
+    wrong = sum(not right(answer, expected) for answer in load.answers if answer.status == 200)
+    return load, wrong
+
+
+def said(model: Path, images: list[bytes]) -> list[tuple[str, float]]:
+    """By the model itself: the best class of each image."""
+    from PIL import Image
+
+    opened = [Image.open(io.BytesIO(content)) for content in images]
+    found = Classifier.load(model, device="cpu").predict(opened)
+    return list(zip(found.labels.tolist(), found.confidences.tolist(), strict=True))
+
+
+def right(answer: Answer, expected: list[list[tuple[str, float]]]) -> bool:
+    name, confidence = expected[answer.version - 1][answer.image]
+    return answer.name == name and abs(answer.confidence - confidence) < CLOSE
+
+
+def too_small(seconds: float, folder: Path) -> Load:
+    """Of a server that lets two images wait."""
+    model, images = prepare(folder)
+    load, until = Load(), threading.Event()
+    with server(model, "--queue", "2") as url:
+        threading.Timer(seconds, until.set).start()
+        drive(url, images, until, load, CLIENTS)
+    return load
+
+
+def milliseconds(answers: list[Answer]) -> tuple[float, float]:
+    """The median, and what one in a hundred exceeds."""
+    cuts = quantiles([1000 * answer.seconds for answer in answers], n=100, method="inclusive")
+    return cuts[49], cuts[98]
+
+
+def measure(quick: bool) -> Iterator[Row]:
+    seconds, epochs, each = (10.0, 4, 20) if quick else (60.0, 20, 80)
+    with TemporaryDirectory() as folder:
+        load, wrong = under_load(seconds, Path(folder), epochs, each)
+    failed = sum(answer.status != 200 for answer in load.answers)
+    yield Row(f"requests of {CLIENTS} clients", "", (float(len(load.answers)),), "")
+    yield Row("  failed", "", (float(failed),), "", at_most=0)
+    yield Row("  answered wrong", "", (float(wrong),), "", at_most=0)
+    yield Row("  lessons not done", "", (float(load.states.count("done") != 1),), "", at_most=0)
+    for name in ("before", "while", "after"):
+        answers = load.part(name)
+        span = "" if name == "while" else " the lesson"
+        words = {"while": "while it learns"}.get(name, name + span)
+        middle, high = milliseconds(answers)
+        yield Row(f"  {words}: p50", "", (middle,), "ms")
+        yield Row(f"  {words}: p99", "", (high,), "ms")
+    with TemporaryDirectory() as folder:
+        load = too_small(seconds / 10, Path(folder))
+    refused = [answer for answer in load.answers if answer.status == 429]
+    others = [answer for answer in load.answers if answer.status not in (200, 429)]
+    told = all(answer.retry_after.isdecimal() for answer in refused)
+    yield Row("queue of 2: answered", "", (float(len(load.part("after"))),), "", at_least=1)
+    yield Row("  told to come again (429)", "", (float(len(refused)),), "", at_least=1)
+    yield Row(
+        "  without Retry-After, or failed", "", (float(len(others) + (not told)),), "", at_most=0
+    )

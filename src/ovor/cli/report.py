@@ -1,0 +1,74 @@
+"""`ovor report`, and the report that `ovor run` and `ovor grid` end with."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from ovor.cli.arguments import optional, parse
+from ovor.cli.exits import stopped
+from ovor.config import OvorError
+
+if TYPE_CHECKING:
+    from ovor.report.make import Report
+
+Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
+Into = Annotated[Path | None, optional("FOLDER")]
+
+
+@dataclass(frozen=True)
+class ReportArguments:
+    runs: Folders
+    """result folders, or folders of them such as runs/grid"""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
+    """the page"""
+    against: Annotated[str | None, optional("METHOD")] = None
+    """the row that others are compared with (default: the first)"""
+    svg: Into = None
+    """also write every chart as .svg, for a paper"""
+    csv: Into = None
+    """also write every chart's data as .csv"""
+    json: bool = False
+    """print the numbers as JSON, and nothing else"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def report_command(argv: list[str]) -> None:
+    """One HTML page about runs: tables, intervals and charts, with all it needs inside."""
+    arguments = parse(
+        ReportArguments,
+        argv,
+        "report",
+        "One self-contained HTML page: accuracy with intervals, curves, matrices, confusion "
+        "between tasks, energies, features, drift, cost and time.",
+    )
+    from ovor.report import make, page
+
+    report = make.of_folders(arguments.runs, arguments.against)
+    report.write(arguments.out)
+    if arguments.csv:
+        page.write_csv(report.contents, arguments.csv)
+    if arguments.svg:
+        page.write_svg(report.contents, arguments.svg)
+    if arguments.json:
+        print(page.as_json(report.contents, report.notes))
+        return
+    for note in report.notes:
+        print(note, file=sys.stderr)
+    print(f"Report in {arguments.out}")
+
+
+def write_report(make_report: Callable[[], "Report"], path: Path) -> None:
+    """At the end of a run or grid, whose results stand whatever becomes of the page."""
+    try:
+        make_report().write(path)
+    except (OvorError, OSError) as error:
+        print(f"There is no report: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        sys.exit(stopped("Stopped. The results are complete; ovor report makes the page."))
+    else:
+        print(f"Report in {path}", file=sys.stderr)

@@ -1,0 +1,97 @@
+"""`ovor serve`: a model as an HTTP API with a page."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from pydantic import Field
+
+from ovor.cli.arguments import Device, Model, optional, parse
+from ovor.config import Count, OvorError, Positive
+from ovor.web.settings import Limits, Settings
+
+DEFAULT = Limits()
+
+
+@dataclass(frozen=True)
+class ServeArguments:
+    model: Model
+    """a model file; lessons change it"""
+    host: str = "127.0.0.1"
+    """address to serve at; any but this machine's own needs a token"""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """0 takes a free one"""
+    token: Annotated[str | None, optional("TOKEN")] = None
+    """what clients must send; better in the environment (OVOR_TOKEN), where others cannot see it"""
+    allow_host: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")
+    ] = field(default=())
+    """a name that the server is reached by, such as a proxy's"""
+    backbone: Annotated[str | None, optional("NAME")] = None
+    """where the model's backbone is now, if not where it was"""
+    device: Device = "auto"
+    """where to compute"""
+    exam: Annotated[Path | None, optional("FOLDER")] = None
+    """one sub-folder of images per class, to measure after each lesson what is forgotten"""
+    queue: Count = 256
+    """images that may wait to be predicted; beyond, clients are told to come again"""
+    max_image_bytes: Count = DEFAULT.image_bytes
+    """of an image file"""
+    max_pixels: Count = DEFAULT.pixels
+    """of an image"""
+    max_images: Count = DEFAULT.images_per_prediction
+    """of a prediction"""
+    max_task_images: Count = DEFAULT.images_per_task
+    """of a lesson"""
+    max_request_bytes: Count = DEFAULT.request_bytes
+    """of a request"""
+    max_seconds: Positive = DEFAULT.seconds
+    """that a request may take to arrive"""
+    debug: bool = False
+    """show tracebacks"""
+
+
+def serve_command(argv: list[str]) -> None:
+    """Serve a model: an HTTP API and a page to ask and teach it."""
+    arguments = parse(
+        ServeArguments,
+        argv,
+        "serve",
+        "Predictions and lessons over HTTP, and a page for both. Lessons change MODEL. Ctrl-C lets "
+        "a lesson end and saves it; twice cancels it.",
+    )
+    token = arguments.token if arguments.token is not None else os.environ.get("OVOR_TOKEN")
+    if token is not None and not token.strip():
+        raise OvorError("The token is empty: give one, or none at all.")
+    try:
+        from ovor.web.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "ovor":
+            raise
+        raise OvorError(
+            f"Serving needs {error.name}: install it by pip install 'ovor[serve]'."
+        ) from error
+    serve(
+        Settings(
+            model=arguments.model,
+            host=arguments.host,
+            port=arguments.port,
+            token=token,
+            hosts=arguments.allow_host,
+            backbone=arguments.backbone,
+            device=arguments.device,
+            exam=arguments.exam,
+            queue=arguments.queue,
+            limits=Limits(
+                image_bytes=arguments.max_image_bytes,
+                pixels=arguments.max_pixels,
+                images_per_prediction=arguments.max_images,
+                images_per_task=arguments.max_task_images,
+                request_bytes=arguments.max_request_bytes,
+                seconds=arguments.max_seconds,
+            ),
+            debug=arguments.debug,
+        )
+    )

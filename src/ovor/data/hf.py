@@ -1,0 +1,261 @@
+"""A data set of Hugging Face: from the hub by name, or from a folder of parquet or arrow files.
+
+The `datasets` library maps its rows from the disk, so that any of them is at hand and none is held
+in memory. It is an extra, and imported here only.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from PIL import Image
+
+from ovor.config import OvorError
+from ovor.data.base import Dataset, Integers
+from ovor.data.folders import at_home, chance, decoded, listed, reason
+from ovor.data.splits import tested, trainable
+
+QUESTIONS = ("image", "label", "train", "test")
+TESTS = ("test", "validation", "valid", "val")  # the first that there is
+LOCAL = re.compile(r"[~./\\]|.*\\")  # how a path may begin that no name on the hub can be
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One column of images; memory-mapped, also in worker processes."""
+
+    rows: Any  # datasets.Dataset with the images' column alone, undecoded
+    column: str
+    name: str
+    chosen: Integers
+    labels: Integers
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> Image.Image:
+        return decoded(BytesIO(self.origin(index)), f"in row {self.chosen[index]} of {self.name}")
+
+    def origin(self, index: int) -> bytes:
+        """The file as it is in the column; or as it is where the column says, on this machine."""
+        row = int(self.chosen[index])
+        image = self.rows[row][self.column]
+        if image and image["bytes"]:
+            return bytes(image["bytes"])
+        try:
+            return Path(image["path"]).read_bytes()
+        except (TypeError, OSError) as error:
+            raise OvorError(
+                f"Row {row} of {self.name} has no image in its column {self.column!r}: remove the "
+                "row, or fill it."
+            ) from error
+
+
+def hugging_face(text: str) -> Dataset:
+    place, _, query = text.partition("?")
+    asked = _asked(query)
+    splits = _load(_library(), place)
+    train, test = _sides(splits, asked, place)
+    sides = [splits[side] for side in (train, test) if side]
+    image = _image_column(sides[0].features, asked, place)
+    label = _label_column(sides[0].features, asked, place)
+    _check_alike(sides, image, label, place)
+    sources = [f"split {side!r} of hf:{place}" for side in (train, test) if side]
+    names, labels = _labels(sides, label, sources)
+    chosen = [np.arange(len(own)) for own in labels]
+    if not test:
+        tests = tested(np.array([chance(PurePosixPath(str(row))) for row in chosen[0]]), labels[0])
+        chosen = [np.flatnonzero(~tests), np.flatnonzero(tests)]
+        labels, sides, sources = [labels[0][rows] for rows in chosen], sides * 2, sources * 2
+    parts = [
+        Rows(_undecoded(side, image), image, source, rows, own)
+        for side, source, rows, own in zip(sides, sources, chosen, labels, strict=True)
+    ]
+    return trainable(Dataset(f"hf:{text}", names, parts[0], parts[1]))
+
+
+def _library() -> ModuleType:
+    try:
+        import datasets
+    except ImportError as error:
+        raise OvorError(
+            "Data sets of Hugging Face need the package datasets: pip install 'ovor[hf]'."
+        ) from error
+    return datasets  # type: ignore[no-any-return]
+
+
+def _asked(query: str) -> dict[str, str]:
+    asked = dict(parse_qsl(query, keep_blank_values=True))
+    strange = [name for name in asked if name not in QUESTIONS]
+    if strange or (query and not asked):
+        raise OvorError(
+            f"'?{query}' asks for nothing that is known: write ?image=COLUMN&label=COLUMN, or "
+            "train=SPLIT&test=SPLIT."
+        )
+    return asked
+
+
+def _load(library: ModuleType, place: str) -> dict[str, Any]:
+    """Splits by name."""
+    if not place:
+        raise OvorError("hf: names no data set: write hf:NAME, hf:NAME:CONFIG or hf:PATH.")
+    path = at_home(place)
+    if LOCAL.match(place) and not path.is_dir():
+        raise OvorError(f"There is no folder {path}: check the path.")
+    try:
+        if any((path / name).exists() for name in ("dataset_dict.json", "state.json")):
+            found = library.load_from_disk(str(path))
+        elif path.is_dir():
+            found = library.load_dataset(str(path))
+        else:
+            name, _, config = place.partition(":")
+            found = library.load_dataset(name, config or None)
+    except Exception as error:  # of the library, of pyarrow, of the network: many kinds
+        # The library says that something went wrong, and its cause says what.
+        why = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise OvorError(_unloadable(place, path, why)) from error
+    return dict(found) if isinstance(found, Mapping) else {"train": found}
+
+
+def _unloadable(place: str, path: Path, error: Exception) -> str:
+    if path.is_dir():
+        return (
+            f"{path} cannot be loaded as a data set ({reason(error)}): give a folder of whole "
+            ".parquet files, such as train-0.parquet and test-0.parquet, or one that save_to_disk "
+            "wrote."
+        )
+    return (
+        f"hf:{place} cannot be loaded ({reason(error)}), and there is no folder of that name: "
+        "check the name and the network, or fetch it elsewhere and give its folder, as hf:PATH."
+    )
+
+
+def _sides(splits: dict[str, Any], asked: dict[str, str], place: str) -> tuple[str, str]:
+    """The splits to train on and to test on; the latter is empty if there is none."""
+    for side in ("train", "test"):
+        if side in asked and asked[side] not in splits:
+            raise OvorError(
+                f"hf:{place} has no split {asked[side]!r}: choose from {', '.join(splits)}."
+            )
+    only = next(iter(splits)) if len(splits) == 1 else "train"
+    train = asked.get("train", only)
+    test = asked.get("test") or next((name for name in TESTS if name in splits), "")
+    if train not in splits or (not test and len(splits) > 1):
+        raise OvorError(
+            f"hf:{place} has the splits {listed(list(splits))}: say which to use, as "
+            f"hf:{place}?train=SPLIT&test=SPLIT."
+        )
+    return train, "" if test == train else test
+
+
+def _image_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
+    """The one of type Image; else the one of bytes, as files of other makers have."""
+    images = [name for name, kind in features.items() if isinstance(kind, _library().Image)]
+    encoded = [name for name, kind in features.items() if _holds_bytes(kind)]
+    return _column(images or encoded, features, asked, "image", place)
+
+
+def _holds_bytes(kind: Any) -> bool:
+    inner = kind.get("bytes") if isinstance(kind, dict) else kind
+    return getattr(inner, "dtype", None) in ("binary", "large_binary")
+
+
+def _label_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
+    """The one of type ClassLabel; else the one called label; else the one of numbers or text."""
+    classes = [name for name, kind in features.items() if isinstance(kind, _library().ClassLabel)]
+    others = [name for name, kind in features.items() if _can_be_label(kind)]
+    called = [name for name in others if name == "label"]
+    found = _column(classes or called or others, features, asked, "label", place)
+    if not _can_be_label(features[found]):
+        raise OvorError(
+            f"The column {found!r} of hf:{place} holds neither numbers nor names: name another, as "
+            f"hf:{place}?label=COLUMN."
+        )
+    return found
+
+
+def _can_be_label(kind: Any) -> bool:
+    return re.fullmatch("u?int[0-9]+|(large_)?string", str(getattr(kind, "dtype", ""))) is not None
+
+
+def _column(
+    found: list[str], features: Mapping[str, Any], asked: dict[str, str], what: str, place: str
+) -> str:
+    if what in asked and asked[what] in features:
+        return asked[what]
+    if what in asked:
+        raise OvorError(
+            f"hf:{place} has no column {asked[what]!r}: choose from {', '.join(features)}."
+        )
+    if len(found) != 1:
+        several = f"several columns that may be the {what}, {listed(found)}"
+        said = (
+            several if found else f"no column that looks like the {what}, of {listed([*features])}"
+        )
+        raise OvorError(f"hf:{place} has {said}: say which, as hf:{place}?{what}=COLUMN.")
+    return found[0]
+
+
+def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
+    """Splits that were saved together may still differ, and a label would mean two things."""
+    for features in (side.features for side in sides[1:]):
+        names = [getattr(own.get(label), "names", None) for own in (features, sides[0].features)]
+        if not {image, label} <= features.keys() or names[0] != names[1]:
+            raise OvorError(
+                f"The splits of hf:{place} differ in their columns {image!r} and {label!r}, or in "
+                "their classes: save them anew with the same."
+            )
+
+
+def _undecoded(rows: Any, column: str) -> Any:
+    """The column alone, with each image as its file's bytes."""
+    try:
+        return rows.select_columns([column]).cast_column(column, _library().Image(decode=False))
+    except Exception as error:  # pyarrow's, for a column of something else
+        raise OvorError(
+            f"The column {column!r} holds no images ({reason(error)}): name another, as "
+            "?image=COLUMN."
+        ) from error
+
+
+def _labels(
+    sides: list[Any], column: str, sources: list[str]
+) -> tuple[tuple[str, ...], list[Integers]]:
+    """Class names, and labels by side. Numbers are classes in their order, texts as sorted."""
+    arrays = [side.select_columns([column]).with_format("arrow")[:][column] for side in sides]
+    names = getattr(sides[0].features[column], "names", None)
+    for array, source in zip(arrays, sources, strict=True):
+        if array.null_count:
+            row = int(np.flatnonzero(array.is_null().to_numpy())[0])
+            raise OvorError(
+                f"Row {row} of {source} has no label in its column {column!r}: remove the row, "
+                "or fill it."
+            )
+    if names is None:
+        return _by_value(arrays)
+    labels = [array.to_numpy().astype(np.int64) for array in arrays]
+    for own, source in zip(labels, sources, strict=True):
+        strange = np.flatnonzero((own < 0) | (own >= len(names)))
+        if len(strange):
+            raise OvorError(
+                f"Row {strange[0]} of {source} has the label {own[strange[0]]}, which is no "
+                "class: test on another split, as ?test=SPLIT, or correct the row."
+            )
+    return tuple(names), labels
+
+
+def _by_value(arrays: list[Any]) -> tuple[tuple[str, ...], list[Integers]]:
+    distinct = sorted({value for array in arrays for value in array.unique().to_pylist()})
+    position = {value: number for number, value in enumerate(distinct)}
+    labels = []
+    for array in arrays:
+        encoded = array.combine_chunks().dictionary_encode()
+        own = np.array([position[value] for value in encoded.dictionary.to_pylist()], np.int64)
+        labels.append(own[encoded.indices.to_numpy()])
+    return tuple(map(str, distinct)), labels

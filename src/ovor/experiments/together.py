@@ -1,0 +1,228 @@
+"""One run by several processes, on one machine or on many.
+
+lightning-fabric starts them, or finds that torchrun or SLURM has, and connects them. The first
+chooses the folder, writes to it and speaks; the others compute. When one stops, all stop, with one
+sentence that says why; and the checkpoint serves any number of processes.
+"""
+
+import logging
+import os
+import pickle
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from multiprocessing import active_children, get_context
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import distributed as dist
+from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
+
+from ovor.config import OvorError, Run
+from ovor.experiments.ends import MOMENT, ElsewhereError, died, speaking_of_the_end, unmet
+from ovor.experiments.folder import Folder
+from ovor.experiments.single import assist, execute
+from ovor.ranks import Ranks
+from ovor.session import Listener
+
+PATIENCE = timedelta(minutes=10)  # with a process that neither answers nor closes its connection
+
+Beginning = Callable[[], tuple[Run, Path]]
+Listening = Callable[[Run], AbstractContextManager[Listener]]
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # or each process says hello
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The processes of a run, as they are to be or as they were started."""
+
+    environment: ClusterEnvironment
+    devices: int
+    nodes: int
+
+    @property
+    def size(self) -> int:
+        return self.devices * self.nodes
+
+    @property
+    def started(self) -> bool:
+        """Is this process already one of them?"""
+        return self.size > 1 and self.environment.creates_processes_externally
+
+    @property
+    def first(self) -> bool:
+        """Is the first process this one, or a child of it?"""
+        place = self.environment
+        return not (place.global_rank() if self.started else place.node_rank())
+
+
+def crew_of(run: Run) -> Crew:
+    """As torchrun or SLURM says, where one of them has started several; else as the run says."""
+    if TorchElasticEnvironment.detect():
+        size, devices = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        if size > 1:
+            return Crew(TorchElasticEnvironment(), devices, size // devices)
+    elif "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect():
+        size, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
+        if size > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ:
+            raise OvorError(
+                f"SLURM was asked for {size} tasks, but not for how many on each machine: use "
+                "--ntasks-per-node instead of --ntasks."
+            )
+        if size > 1:
+            return Crew(SLURMEnvironment(), size // nodes, nodes)
+    return Crew(LightningEnvironment(), run.devices, run.nodes)
+
+
+def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
+    """What this process has to do, if it was started as one of them; the first has the result."""
+    launch: Any = connected(crew, run, "popen").launch
+    try:
+        result: dict[str, Any] | None = launch(work, begin, listening)
+        return result
+    except ElsewhereError:
+        sys.exit(1)
+    except dist.DistError as error:  # later ones are noticed as losses
+        raise unmet() from error
+
+
+def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict[str, Any] | None:
+    """Start the processes of this machine and wait for them; the first machine has the result."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # children: no word of closed connections
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
+    launch: Any = connected(crew, run, "spawn").launch
+    begin = partial(given, run, folder.path if folder else Path())  # fabric refuses a bare Run
+    mail: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
+    failures: list[tuple[int, Exception]] = []
+    try:
+        with reading(mail, listen, failures):
+            result: dict[str, Any] | None = launch(child, begin, mail)
+    except ProcessException as error:
+        if getattr(error, "exit_code", 0) == -signal.SIGINT:
+            raise KeyboardInterrupt from None
+        first = crew.environment.node_rank() * crew.devices
+        raise cause(failures, error, first, crew.size) from error
+    finally:
+        for process in active_children():  # after Ctrl-C; what they did has its checkpoint
+            process.terminate()
+    for _, failure in failures:
+        raise failure
+    return result
+
+
+def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
+    auto = "cuda" if torch.cuda.is_available() else "cpu"
+    accelerator = auto if run.device == "auto" else run.device
+    if accelerator == "mps":
+        raise OvorError("An Apple GPU works alone: leave out --devices and --nodes.")
+    if accelerator == "cuda" and crew.devices > torch.cuda.device_count():
+        raise OvorError(
+            f"There are {torch.cuda.device_count()} GPUs here, not {crew.devices}: give that "
+            "number as --devices, or use --device cpu."
+        )
+    strategy = DDPStrategy(
+        cluster_environment=crew.environment, start_method=start_method, timeout=PATIENCE
+    )
+    return Fabric(
+        accelerator=accelerator, devices=crew.devices, num_nodes=crew.nodes, strategy=strategy
+    )
+
+
+def given(run: Run, path: Path) -> tuple[Run, Path]:
+    """What was chosen before the processes were started."""
+    return run, path
+
+
+def child(fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]") -> dict[str, Any] | None:
+    # At once, also from within a collective: after Ctrl-C, and when the parent is gone.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return work(fabric, begin, lambda run: nullcontext(mail.put))
+    except Exception as error:
+        mail.put((fabric.global_rank, portable(error)))
+        raise
+
+
+def work(fabric: Fabric, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
+    """What each process does."""
+    ranks = Ranks(fabric.global_rank, fabric.world_size)
+    result = None
+    with speaking_of_the_end(ranks):
+        run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
+        if ranks.rank == 0:
+            with listening(run) as listen:
+                result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)
+        else:
+            assist(run, ranks, fabric.device)
+        ranks.told(None)  # nobody leaves while another may still wait for an answer
+    dist.destroy_process_group()
+    return result
+
+
+def cause(
+    failures: list[tuple[int, Exception]], error: ProcessException, first: int, size: int
+) -> Exception:
+    """Of all that was heard, what came first: a process's own failure, before those of others that
+    noticed it."""
+    own = [failure for _, failure in failures if not isinstance(failure, ElsewhereError)]
+    if isinstance(error, ProcessExitedException):
+        return died(first + error.error_index, size)
+    if own:
+        return own[0]
+    if failures:
+        return OvorError(str(failures[0][1]))
+    if re.search(r"Dist(Store|Network|Backend)Error", str(error)):
+        return unmet()
+    return error
+
+
+@contextmanager
+def reading(
+    mail: "SimpleQueue[Any]", listen: Listener, failures: list[tuple[int, Exception]]
+) -> Iterator[None]:
+    """Events go to the listener, failures to the list."""
+    over = Event()
+
+    def read() -> None:
+        while not (over.is_set() and mail.empty()):
+            if mail.empty():
+                time.sleep(0.02)
+            elif not isinstance(message := mail.get(), dict):
+                failures.append(message)
+            elif not failures:
+                try:
+                    listen(message)
+                except Exception as error:  # go on reading, or the sender would wait for ever
+                    failures.append((0, error))
+
+    thread = Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(MOMENT)  # a killed process may have left half a message
+
+
+def portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,94 @@
+"""From result folders to the page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from ovor.checkpoint import write_atomically
+from ovor.config import OvorError
+from ovor.experiments.closeup import measure_closeup, read_closeup
+from ovor.experiments.grid import done, folder_of
+from ovor.experiments.tables import Section
+from ovor.report import page
+from ovor.report.numbers import reference_of
+from ovor.report.runs import Finished, Group, Row, find, group, listing, read
+from ovor.report.sections import Content, content
+
+
+@dataclass(frozen=True)
+class Report:
+    title: str
+    contents: list[Content]
+    notes: list[str]
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, page.html(self.contents, self.title, self.notes).encode())
+
+
+def of_folders(paths: Sequence[Path], against: str | None = None) -> Report:
+    found, notes = find(paths)
+    groups, more = group(found)
+    return of_groups(groups, [*notes, *more], against)
+
+
+def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
+    """Of the runs of a table that are done; rows of which none is are left out."""
+    groups, missing = [], []
+    for part in sections:
+        rows = []
+        for row in part.rows:
+            folders = [folder_of(out, row, seed) for seed in seeds]
+            runs = [read(folder) for folder in folders if done(folder, row.run)]
+            if runs:
+                rows.append(Row(row.label, runs, row.paper, row.paper_std))
+            else:
+                missing.append(row.label)
+        if rows:
+            groups.append(Group(part.title, rows, part.where, part.comparable))
+    if not groups:
+        raise OvorError("No run of the table is done yet: leave out --show to run them.")
+    return of_groups(groups, [f"Not run yet: {listing(missing)}."] if missing else [], None)
+
+
+def of_groups(groups: list[Group], notes: list[str], against: str | None) -> Report:
+    for part in groups:  # what is wrong with it is said before what takes long
+        reference_of(part, against)
+    runs = [one for part in groups for row in part.rows for one in row.runs]
+    notes = [*notes, *look_closely(runs)]
+    titles = groups[0].title if len(groups) == 1 else f"{len(groups)} groups of runs"
+    contents = [content(part, against) for part in groups]
+    return Report(f"ovor: {title_of(groups, runs)} on {titles}", contents, notes)
+
+
+def title_of(groups: list[Group], runs: list[Finished]) -> str:
+    labels = list(dict.fromkeys(row.label for part in groups for row in part.rows))
+    if len(runs) == 1:
+        return f"{labels[0]}, seed {runs[0].run.seed},"
+    return labels[0] if len(labels) == 1 else f"{len(labels)} methods"
+
+
+def look_closely(runs: Iterable[Finished]) -> list[str]:
+    """Measure what was not yet; what cannot be, for lack of weights or images, is a note."""
+    todo = [one for one in runs if read_closeup(one.folder) is None]
+    console = Console(stderr=True)
+    failed = {}
+    shown = track(
+        todo,
+        "looking closely",
+        console=console,
+        transient=True,
+        disable=not (todo and console.is_terminal),
+    )
+    for one in shown:
+        try:
+            measure_closeup(one.folder)
+        except (OvorError, OSError) as error:
+            failed[one.folder.path.name] = str(error)
+    if not failed:
+        return []
+    first = next(iter(failed.values()))
+    return [f"Without confusion, energies and plane: {listing(list(failed))}. {first}"]

@@ -1,0 +1,265 @@
+"""Which runs a report is of, and which of them are compared with which.
+
+Runs of the same data, tasks and backbone are a group; those that differ in the seed alone are one
+row of it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from ovor.config import OvorError, Run, explain
+from ovor.experiments import tables
+from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.tables import Figures
+from ovor.presets import SETTINGS, VOR_PRESETS, settings, vor_preset
+
+SCHEMA = 1  # of result.json
+Matrix = list[list[float | None]]
+
+
+@checked(frozen=True)
+class Result:
+    """What a report reads of result.json, to be checked before anything is computed."""
+
+    method: str
+    data: str
+    seed: int
+    tasks: list[int]
+    accuracy: Matrix
+    accuracy_task_id_given: Matrix
+    metrics: dict[str, float]
+    seconds: float
+    learnable_parameters: int
+    device: str
+    precision: str
+    backbone: dict[str, str]
+    versions: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        sides = {len(self.tasks), len(self.accuracy), *map(len, self.accuracy)}
+        sides |= {len(self.accuracy_task_id_given), *map(len, self.accuracy_task_id_given)}
+        if len(sides) != 1 or not self.tasks:
+            raise ValueError("the matrices have another number of tasks")
+        if not {"A_T", "F_T"} <= self.metrics.keys():
+            raise ValueError("A_T or F_T is missing")
+
+
+RESULT = TypeAdapter(Result)
+
+
+@dataclass(frozen=True)
+class Finished:
+    folder: Folder
+    run: Run
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method, over its seeds."""
+
+    label: str
+    runs: list[Finished]
+    paper: Figures = (None, None)
+    paper_std: Figures = (None, None)
+
+    @property
+    def family(self) -> str:
+        """The same with and without VOR."""
+        return self.label.removesuffix("+vor")
+
+
+@dataclass(frozen=True)
+class Group:
+    title: str
+    rows: list[Row]
+    where: str  # the setting of the paper's figures
+    comparable: bool  # whether it is this group's
+
+
+def find(paths: Sequence[Path]) -> tuple[list[Finished], list[str]]:
+    """All finished runs in these folders, and notes on what is left out."""
+    folders = dict.fromkeys(folder for path in paths for folder in run_folders(path))
+    finished = [path for path in folders if Folder(path).finished]
+    if not finished:
+        raise OvorError(
+            f"No run in {' or '.join(map(str, paths))} is finished: ovor run --resume --out "
+            f"{next(iter(folders))} continues it."
+        )
+    notes = []
+    if len(finished) < len(folders):
+        names = [path.name for path in folders if path not in finished]
+        notes.append(f"Not finished yet, and left out: {listing(names)}.")
+    return [read(Folder(path)) for path in finished], notes
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The folder itself if a run is in it, or those in it that have one."""
+    if not path.is_dir():
+        raise OvorError(
+            f"There is no folder {path}: give the result folder of a run, or a folder of them."
+        )
+    if is_run(path):
+        return [path.resolve()]
+    found = [folder.resolve() for folder in sorted(path.iterdir()) if is_run(folder)]
+    if not found:
+        raise OvorError(f"There is no run in {path}: make one with ovor run --out {path}/NAME.")
+    return found
+
+
+def is_run(path: Path) -> bool:
+    return Folder(path).run_file.is_file() or Folder(path).result_file.is_file()
+
+
+def read(folder: Folder) -> Finished:
+    path = folder.result_file
+    mend = "put a whole copy in its place, or remove the folder and run it again"
+    try:
+        result = json.loads(path.read_bytes())
+    except ValueError:
+        raise OvorError(f"{path} is damaged, it is not JSON: {mend}.") from None
+    schema = result.get("schema") if isinstance(result, dict) else None
+    if schema != SCHEMA:
+        raise OvorError(
+            f"{path} has schema {schema!r}, and this version of ovor reads {SCHEMA}: use the "
+            "version that wrote it."
+        )
+    try:
+        RESULT.validate_python(result)
+    except ValidationError as error:
+        raise OvorError(f"{path} is damaged ({explain(error)}): {mend}.") from None
+    return Finished(folder, read_run(folder.run_file), result)
+
+
+def listing(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def group(found: Iterable[Finished]) -> tuple[list[Group], list[str]]:
+    """Runs that can be compared, together; and notes on runs that are there twice."""
+    rows, twice = by_row(found)
+    together: dict[tuple[Any, ...], list[list[Finished]]] = {}
+    for runs in rows:
+        together.setdefault(setting(runs[0]), []).append(runs)
+    backbones = {runs[0].result["backbone"]["sha256"] for runs in rows}
+    groups = [one_group(part, len(backbones) > 1) for part in together.values()]
+    notes = []
+    if twice:
+        notes.append(f"The same run again, with the same seed, and left out: {listing(twice)}.")
+    return groups, notes
+
+
+def by_row(found: Iterable[Finished]) -> tuple[list[list[Finished]], list[str]]:
+    """Runs that differ in the seed alone, by seed; of equal ones that with the most to show."""
+    rows: list[tuple[Run, dict[int, Finished]]] = []
+    twice = []
+    for one in sorted(found, key=lambda one: not one.folder.drift_file.exists()):
+        key = alike(one.run)
+        row = next((runs for other, runs in rows if other == key), None)
+        if row is None:
+            row = {}
+            rows.append((key, row))
+        if one.run.seed in row:
+            twice.append(one.folder.path.name)
+        row.setdefault(one.run.seed, one)
+    ordered = sorted((row for _, row in rows), key=lambda row: rank(next(iter(row.values())).run))
+    return [[row[seed] for seed in sorted(row)] for row in ordered], twice
+
+
+def alike(run: Run) -> Run:
+    """Without what a row does not care for."""
+    return replace(run.essence, seed=0, threads=0, device="auto", keep="last")
+
+
+def rank(run: Run) -> tuple[Any, ...]:
+    """In the order of the tables: prompts first, each without and with VOR."""
+    from ovor.learners import METHODS
+
+    known = METHODS.index(run.method) if run.method in METHODS else len(METHODS)
+    return known, run.method, run.vor is not None, is_preset(run)[0]
+
+
+def setting(one: Finished) -> tuple[Any, ...]:
+    run = one.run
+    sizes = run.task_sizes or run.tasks
+    return run.data, sizes, run.order, one.result["backbone"]["sha256"]
+
+
+def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
+    first = rows[0][0]
+    labels = distinct([runs[0].run for runs in rows])
+    named = [
+        (label, runs[0].run.name, runs[0].run) for label, runs in zip(labels, rows, strict=True)
+    ]
+    part = tables.with_backbone(tables.section(first.run.data, first.run.tasks, named))
+    title, comparable = part.title, part.comparable and not first.run.task_sizes
+    if first.run.task_sizes:
+        sizes = ", ".join(map(str, first.run.task_sizes))
+        title = f"{first.run.data}, tasks of {sizes} classes"
+    if name_backbone:
+        backbone = first.result["backbone"]
+        title += f", backbone {backbone['name']} ({backbone['sha256'][:8]})"
+    return Group(
+        title,
+        [
+            Row(row.label, runs, row.paper, row.paper_std)
+            for row, runs in zip(part.rows, rows, strict=True)
+        ],
+        part.where,
+        comparable,
+    )
+
+
+def distinct(runs: list[Run]) -> list[str]:
+    """The method's name; what is special about the run, if others of the name are there."""
+    count = Counter(run.name for run in runs)
+    names = [run.name if count[run.name] == 1 else with_variation(run) for run in runs]
+    again: Counter[str] = Counter()
+    for number, name in enumerate(names):
+        again[name] += 1
+        if again[name] > 1:
+            names[number] = f"{name} ({again[name]})"
+    return names
+
+
+def with_variation(run: Run) -> str:
+    special, words = is_preset(run)
+    return f"{run.name}: {words}" if special else run.name
+
+
+def is_preset(run: Run) -> tuple[int, str]:
+    """0 for the data set's own settings, 1 for a named variant, 2 for another, and its words."""
+    if run.data.partition(":")[0] not in SETTINGS:
+        return 2, "other data"
+    usual = flat(asdict(settings(run.data, run.name, tasks=run.tasks)))
+    own = flat(asdict(alike(run)))
+    changed = {
+        name: value
+        for name, value in own.items()
+        if usual.get(name) != value and name not in ("seed", "workers", "backbone", "precision")
+    }
+    if not changed:
+        return 0, ""
+    base = SETTINGS[run.data.partition(":")[0]][1]
+    for name, words in VOR_PRESETS.items():
+        if run.vor == vor_preset(name, base) and all(key.startswith("vor.") for key in changed):
+            return 1, words
+    return 2, listing([f"{name} {value}" for name, value in changed.items()], 3)
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, part in value.items():
+        if isinstance(part, dict):
+            found |= flat(part, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = part
+    return found

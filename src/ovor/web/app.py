@@ -1,0 +1,223 @@
+"""The routes. What they promise is in /openapi.json, which is made of these functions."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Match, Route
+
+from ovor.web import asking, schemas, teaching
+from ovor.web.description import ERRORS, PREDICT_BODY, describe, teach_body
+from ovor.web.failures import Refused
+from ovor.web.job import FINAL, Job
+from ovor.web.security import MISTAKE, Guard, error
+from ovor.web.service import Service
+
+STATIC = files("ovor.web") / "static"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+OFTEN = 0.2  # seconds between events
+ALIVE = 15  # seconds after which a stream says that it is still there
+TaskId = Annotated[str, Path(description="as POST /tasks gave it")]
+
+
+def make_app(service: Service) -> Any:
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        yield
+        await service.close()
+
+    app = FastAPI(
+        title="ovor",
+        description="A classifier that learns new classes, task after task, and keeps no image.",
+        version=version("ovor"),
+        lifespan=life,
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    add_pages(app)
+    add_state(app, service)
+    add_lessons(app, service)
+    app.add_exception_handler(Refused, lambda request, refused: error(refused))
+    app.add_exception_handler(HTTPException, plain)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, lambda request, mistake: error(MISTAKE))  # and the log
+    describe(app, service.settings.token is not None)
+    return Guard(app, service.settings, service.metrics)
+
+
+def add_pages(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return static("page.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def part(name: str) -> Response:
+        return static(name)
+
+
+def static(name: str) -> Response:
+    """A file of the package, found by its name in a list: no path is ever made of a request."""
+    for entry in STATIC.iterdir():
+        kind = KINDS.get("." + entry.name.rpartition(".")[2])
+        if entry.name == name and kind and entry.is_file():
+            return Response(
+                entry.read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"}
+            )
+    raise Refused(404, "There is no such page: the API is described in /openapi.json.")
+
+
+def add_state(app: FastAPI, service: Service) -> None:
+    @app.get(
+        "/healthz",
+        response_model=schemas.Health,
+        responses={503: {"model": schemas.Health, "description": "stopping"}, **ERRORS(403)},
+    )
+    async def healthz() -> Any:
+        """Is it there? 503 while it stops."""
+        if service.stopping:
+            return JSONResponse({"status": "stopping"}, 503)
+        return {"status": "ok"}
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **ERRORS(401, 403),
+        },
+    )
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(
+            service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    @app.get("/model", response_model=schemas.ModelShown, responses=ERRORS(401, 403))
+    async def model() -> Any:
+        """What the model knows, and how well it has kept it."""
+        return service.model()
+
+    @app.post(
+        "/predict",
+        response_model=schemas.Predictions,
+        responses=ERRORS(400, 401, 403, 408, 413, 415, 422, 429, 503),
+        openapi_extra=PREDICT_BODY,
+    )
+    async def predict(request: Request) -> Any:
+        """Name the classes of images, or say that they are unknown."""
+        return await asking.predict(service, request)
+
+
+def add_lessons(app: FastAPI, service: Service) -> None:
+    lessons = service.lessons
+
+    @app.post(
+        "/tasks",
+        status_code=202,
+        response_model=schemas.Begun,
+        responses=ERRORS(400, 401, 403, 408, 409, 413, 415, 422, 503),
+        openapi_extra=teach_body(2 if service.predictor.served.model.run().vor else 1),
+    )
+    async def teach(request: Request) -> Any:
+        """Teach new classes, as the next task. One at a time; predictions go on meanwhile."""
+        job = await teaching.teach(service, request)
+        shown = job.shown()
+        return {key: shown[key] for key in ("id", "state", "classes")} | {"url": f"/tasks/{job.id}"}
+
+    @app.get("/tasks", response_model=schemas.Tasks, responses=ERRORS(401, 403))
+    async def tasks() -> Any:
+        """The lessons since the server was started."""
+        return {"tasks": [job.shown() for job in reversed(lessons.jobs.values())]}
+
+    @app.get(
+        "/tasks/{task}", response_model=schemas.TaskShown, responses=ERRORS(401, 403, 404, 422)
+    )
+    async def task(task: TaskId) -> Any:
+        """How far a lesson is."""
+        return lessons.find(task).shown()
+
+    @app.get(
+        "/tasks/{task}/events",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "description": "events `progress`, each with what GET /tasks/{task} says",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            **ERRORS(401, 403, 404, 422),
+        },
+    )
+    async def events(task: TaskId) -> StreamingResponse:
+        """The same as it changes, until the lesson has ended."""
+        return StreamingResponse(stream(lessons.find(task)), media_type="text/event-stream")
+
+    @app.delete(
+        "/tasks/{task}",
+        response_model=schemas.TaskShown,
+        responses=ERRORS(401, 403, 404, 409, 422),
+    )
+    async def cancel(task: TaskId) -> Any:
+        """Stop a lesson; the model stays as it was."""
+        job = lessons.find(task)
+        if job.state not in FINAL:
+            await lessons.cancel(job)
+            if job.state == "cancelled":
+                return job.shown()
+        raise Refused(
+            409, f"This lesson has ended already ({job.state}): there is nothing to cancel."
+        )
+
+
+async def stream(job: Job) -> AsyncIterator[str]:
+    last, quiet = "", 0.0
+    while True:
+        shown = job.shown()
+        text = json.dumps(shown)
+        if text != last:
+            yield f"event: progress\ndata: {text}\n\n"
+            last, quiet = text, 0.0
+        elif quiet > ALIVE:
+            yield ": still there\n\n"
+            quiet = 0.0
+        if shown["state"] in FINAL:
+            return
+        await asyncio.sleep(OFTEN)
+        quiet += OFTEN
+
+
+async def plain(request: Request, found: HTTPException) -> Response:
+    sentences = {
+        404: "There is nothing here: the API is described in /openapi.json.",
+        405: "This method is not for this address: the API is described in /openapi.json.",
+    }
+    answer = error(Refused(found.status_code, sentences.get(found.status_code, str(found.detail))))
+    if found.status_code == 405:
+        answer.headers["Allow"] = ", ".join(allowed(request))
+    return answer
+
+
+def allowed(request: Request) -> list[str]:
+    """By all routes of the address; the first that matches would tell its own alone."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    here = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    return sorted({method for route in here for method in route.methods or ()})
+
+
+async def invalid(request: Request, found: RequestValidationError) -> Response:
+    return error(Refused(422, "The address is not valid: the API is described in /openapi.json."))

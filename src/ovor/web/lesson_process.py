@@ -1,0 +1,118 @@
+"""A lesson, in a process of its own: the server goes on answering, and a crash stays here.
+
+What to learn comes as a line of JSON on standard input, which the server then keeps open: when it
+ends, the server is gone, and so is this process. What happens goes out as lines of JSON.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ovor.config import OvorError, in_words
+from ovor.experiments.progress import WORK, work_per_image
+
+OFTEN = 0.1  # seconds between reports
+
+
+class Reports:
+    def __init__(self, pipe: BinaryIO) -> None:
+        self.pipe = pipe
+
+    def __call__(self, **report: Any) -> None:
+        self.pipe.write(json.dumps(report).encode() + b"\n")
+        self.pipe.flush()
+
+
+class Meter:
+    """Listens to a lesson; reports which part of the work is done, not too often."""
+
+    def __init__(self, report: Reports, run: Any) -> None:
+        self.report, self.run = report, run
+        self.done, self.total = 0, 1
+        self.last = 0.0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "begin":
+            task = event["task"]
+            passes = work_per_image(self.run) if event["epochs"][task] else WORK["means"]
+            self.total = event["train_images"][task] * passes + event["test_images"][task]
+        if kind not in WORK:
+            return
+        self.done += WORK[kind] * event["images"]
+        if time.monotonic() - self.last < OFTEN:
+            return
+        self.last = time.monotonic()
+        doing = "measuring" if kind == "test" else "learning"
+        if "epoch" in event:
+            doing += f", epoch {event['epoch'] + 1} of {self.run.epochs}"
+        self.report(progress=round(min(1.0, self.done / self.total), 4), doing=doing)
+
+
+def main() -> None:
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no report
+    order = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=follow, daemon=True).start()
+    report = Reports(pipe)
+    try:
+        learn(order, report)
+    except Exception as error:
+        report(error=in_words(error))
+        if order["debug"]:
+            raise
+        sys.exit(1)
+
+
+def follow() -> None:
+    sys.stdin.buffer.read()
+    os._exit(143)
+
+
+def learn(order: dict[str, Any], report: Reports) -> None:
+    import torch
+
+    from ovor.classifier import Classifier
+    from ovor.data.lesson import read_lesson
+    from ovor.modelfile import alone, unfinished
+    from ovor.teaching import parted
+
+    torch.set_num_threads(order["threads"])
+    path, images = Path(order["model"]), [Path(image) for image in order["images"]]
+    with alone(path):
+        check_finished(path, unfinished(path))
+        model = Classifier.load(path, backbone=order["backbone"], device=order["device"])
+        if order["epochs"] is not None:
+            model.set_params(epochs=order["epochs"])
+        lesson = read_lesson(
+            images, order["labels"], model.classes_.tolist(), rename={}, skip_known=False
+        )
+        report(state="learning", doing="learning", notes=list(lesson.notes))
+        model.learn_lesson(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
+        number = len(model.tasks_) - 1
+        train, held = parted(lesson, model.hold_out, (model.run().seed, number), 0)
+        aside = [] if held is train else [lesson.images.items[i] for i in held.indices]
+        report(state="saving", doing="saving", progress=1.0)
+        model.save(path)
+        report(saved=number + 1, accuracy=model.tasks_[-1].accuracy, aside=names(aside))
+
+
+def names(images: list[Path]) -> list[int]:
+    """The server numbers its files."""
+    return [int(image.name) for image in images]
+
+
+def check_finished(path: Path, checkpoint: Path) -> None:
+    if checkpoint.exists():
+        raise OvorError(
+            f"A lesson of {path.name} was begun on the command line and is unfinished: finish it "
+            "there (ovor learn --resume), or throw it away (--restart)."
+        )
+
+
+if __name__ == "__main__":
+    main()

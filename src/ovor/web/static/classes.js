@@ -1,0 +1,138 @@
+// The classes of a new task: a card for each, with its name and its images.
+
+import { byId, counted, el, thumbnail } from "./dom.js";
+import { Pad } from "./draw.js";
+import { chooses, isPicture, takesDrops } from "./files.js";
+
+let classes = [];
+let changed = () => {};
+let touched = null; // the class that a pasted image goes to
+let numbers = 0;
+
+export const onChange = (listener) => {
+  changed = listener;
+};
+export const all = () => classes;
+export const nameOf = (own) => own.field.value.trim().normalize("NFC");
+export const isEmpty = (own) => !nameOf(own) && !own.images.length;
+export const filled = () => classes.filter((own) => !isEmpty(own));
+export const target = () => touched ?? classes.find(nameOf) ?? classes[0];
+
+export function clearClasses() {
+  classes = [];
+  touched = null;
+  byId("classes").replaceChildren();
+  addClass();
+  addClass();
+}
+
+export function addClass() {
+  numbers += 1;
+  const id = `class-${numbers}`;
+  const button = (text, more = {}) => el("button", { type: "button", text, ...more });
+  const parts = {
+    field: el("input", { type: "text", id, autocomplete: "off", maxlength: 200, "aria-describedby": `${id}-hint` }),
+    hint: el("p", { class: "class-hint", id: `${id}-hint` }),
+    thumbs: el("ul", { class: "thumbs", "aria-label": "Images" }),
+    count: el("span", { class: "hint" }),
+    easel: el("div", { class: "easel", hidden: true }),
+  };
+  const files = el("input", { type: "file", multiple: true, accept: "image/*", tabindex: -1, "aria-label": "Images of the class" });
+  const choose = button("Add images");
+  const draw = button("Draw", { class: "for-drawing", "aria-expanded": "false" });
+  const remove = button("Remove class", { class: "quiet" });
+  const card = el(
+    "li",
+    { class: "class" },
+    el("div", { class: "line" }, el("label", { for: id, text: "Class name" }), remove),
+    parts.field,
+    parts.hint,
+    parts.thumbs,
+    parts.easel,
+    el("div", { class: "buttons" }, choose, draw, files, parts.count),
+  );
+  const own = { ...parts, card, images: [] };
+  for (const event of ["focusin", "pointerdown"]) {
+    card.addEventListener(event, () => {
+      touched = own;
+    });
+  }
+  own.field.addEventListener("input", () => changed());
+  remove.addEventListener("click", () => removeClass(own));
+  draw.addEventListener("click", () => toggleEasel(own, draw));
+  chooses(choose, files, (input) => addImages(own, [...input.files]));
+  takesDrops(card, (found) =>
+    addImages(own, found.filter(({ file, path }) => !path || isPicture(file)).map(({ file }) => file)),
+  );
+  classes.push(own);
+  byId("classes").append(card);
+  changed();
+  return own;
+}
+
+function removeClass(own) {
+  const at = classes.indexOf(own);
+  classes.splice(at, 1);
+  own.card.remove();
+  if (touched === own) touched = null;
+  if (!classes.length) addClass();
+  classes[Math.min(at, classes.length - 1)].field.focus();
+  changed();
+}
+
+export function addImages(own, files) {
+  for (const file of files) {
+    const label = `Remove ${file.name}`;
+    const said = el("span", { class: "thumb-error" });
+    const button = el("button", { type: "button", class: "remove", "aria-label": label, title: label });
+    const image = { file, error: null, said, item: el("li", {}, thumbnail(file), button, said) };
+    button.addEventListener("click", () => {
+      const next = image.item.nextElementSibling ?? image.item.previousElementSibling;
+      removeImages([image]);
+      (next?.querySelector("button") ?? own.field).focus();
+    });
+    own.images.push(image);
+    own.thumbs.append(image.item);
+  }
+  changed();
+}
+
+export function removeImages(gone) {
+  for (const own of classes) own.images = own.images.filter((image) => !gone.includes(image));
+  for (const image of gone) image.item.remove();
+  changed();
+}
+
+/** Show at its picture what is wrong with an image. */
+export function blame(image, error) {
+  image.error = error;
+  image.item.classList.add("bad");
+  image.said.textContent = error;
+}
+
+export const showCount = (own) => {
+  own.count.textContent = own.images.length ? counted(own.images.length, "image") : "";
+};
+
+function toggleEasel(own, button) {
+  const { easel } = own;
+  easel.hidden = !easel.hidden;
+  button.setAttribute("aria-expanded", String(!easel.hidden));
+  if (easel.firstChild) return;
+  const label = "Draw an example here; without a pointer, add image files";
+  const canvas = el("canvas", { class: "pad", role: "img", "aria-label": label });
+  const keep = el("button", { type: "button", text: "Keep this drawing", disabled: true });
+  const undo = el("button", { type: "button", text: "Undo", disabled: true });
+  const pad = new Pad(canvas, () => {
+    keep.disabled = undo.disabled = pad.empty;
+  });
+  let drawings = 0;
+  keep.addEventListener("click", async () => {
+    drawings += 1;
+    const file = await pad.file(`drawing-${drawings}.png`);
+    pad.clear();
+    addImages(own, [file]);
+  });
+  undo.addEventListener("click", () => pad.undo());
+  easel.append(canvas, el("div", { class: "buttons" }, keep, undo));
+}

@@ -1,0 +1,189 @@
+// The form of a new task: what must be mended before it is learned, and learning it.
+
+import { upload } from "./api.js";
+import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, nameOf, onChange, removeImages, showCount, target } from "./classes.js";
+import { byId, counted, el, megabytes } from "./dom.js";
+import { byClass, chooses, chosenFolder, takesDrops } from "./files.js";
+import { follow, isFollowing, showUpload } from "./lesson.js";
+import { current, known, onModel, refresh } from "./model.js";
+
+// --- what is wrong, and what is worth knowing
+
+function wrongName(own) {
+  const name = nameOf(own);
+  if (!name) return null;
+  if (name === "unknown") return "“unknown” is what the model says about strangers: choose another name.";
+  if (known().includes(name)) return `“${name}” is known already, and a class is learned once: choose another name.`;
+  const twice = all().some((other) => other !== own && nameOf(other) === name);
+  return twice ? `There are two classes called “${name}”: rename one.` : null;
+}
+
+function wrongImages(own) {
+  const bad = own.images.filter((image) => image.error).length;
+  return bad ? `${counted(bad, "image")} cannot be used.` : null;
+}
+
+/** What is merely not done yet, and no mistake before Learn is pressed. */
+function unfinished(own) {
+  if (isEmpty(own)) return null;
+  if (!nameOf(own)) return "Give this class a name.";
+  return own.images.length ? null : `Give “${nameOf(own)}” some images.`;
+}
+
+function advice(own) {
+  if (!own.images.length) return "Drop or paste images here, or add files.";
+  return own.images.length === 1 ? "One image only: it can be learned, but not well." : "";
+}
+
+function wrongAtAll() {
+  if (!current()) return ["The server has not answered yet: try again in a moment."];
+  const { limits } = current();
+  const images = filled().flatMap((own) => own.images);
+  const bytes = images.reduce((sum, { file }) => sum + file.size, 0);
+  const found = [];
+  if (!filled().length) found.push("Name a class and give it some images first.");
+  if (images.length > limits.images_per_task) {
+    found.push(`There are ${images.length} images, and the server takes at most ${limits.images_per_task} in a task: remove some.`);
+  }
+  if (bytes > limits.request_bytes) {
+    found.push(`The images have ${megabytes(bytes)}, and the server takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
+  }
+  return found;
+}
+
+const problems = () => [
+  ...filled().flatMap((own) => [wrongName(own), unfinished(own), wrongImages(own)].filter(Boolean)),
+  ...wrongAtAll(),
+];
+
+/** Everything that depends on what was typed or added. */
+function update() {
+  const limit = current()?.limits.image_bytes ?? Infinity;
+  for (const own of all()) {
+    for (const image of own.images.filter(({ file }) => file.size > limit)) {
+      blame(image, `${image.file.name} has ${megabytes(image.file.size)}, and the server takes at most ${megabytes(limit)}: make it smaller.`);
+    }
+    const name = wrongName(own) ?? (own.pressed ? unfinished(own) : null);
+    const wrong = name ?? wrongImages(own);
+    own.hint.textContent = wrong ?? advice(own);
+    own.hint.classList.toggle("error", Boolean(wrong));
+    own.field.setAttribute("aria-invalid", String(Boolean(name)));
+    showCount(own);
+  }
+  byId("tally").textContent = tally();
+}
+
+function tally() {
+  const images = filled().reduce((sum, own) => sum + own.images.length, 0);
+  if (!images) return "";
+  const sum = `${counted(filled().length, "class", "classes")}, ${counted(images, "image")}`;
+  return filled().length > 1 ? sum : `${sum}. One class alone can be learned; two or more also teach what tells them apart.`;
+}
+
+function showProblems(sentences) {
+  const bad = all().flatMap((own) => own.images.filter((image) => image.error));
+  const remedy = el("button", { type: "button", text: `Remove ${counted(bad.length, "bad image")} and try again` });
+  remedy.addEventListener("click", () => {
+    removeImages(bad);
+    byId("form").requestSubmit();
+  });
+  byId("problems").replaceChildren(
+    ...sentences.map((text) => el("li", { text })),
+    ...(bad.length ? [el("li", { class: "remedy" }, remedy)] : []),
+  );
+  byId("problems").hidden = false;
+  byId("problems").focus();
+}
+
+// --- learning
+
+async function learn(event) {
+  event.preventDefault();
+  for (const own of all()) own.pressed = true;
+  update();
+  byId("problems").hidden = true;
+  if (problems().length) {
+    showProblems(problems());
+    return;
+  }
+  const images = filled().flatMap((own) => own.images); // in the order of the form below
+  const counts = filled().map((own) => ({ name: nameOf(own), images: own.images.length }));
+  const stop = new AbortController();
+  const sent = (share) => showUpload(share, counts, () => stop.abort());
+  sent(0);
+  try {
+    const { id } = await upload("tasks", lesson(), sent, stop.signal);
+    const last = await follow(id);
+    if (last.state === "done") clearClasses();
+    else if (last.images.length) {
+      blameAll(images, last.images);
+      showProblems([last.error]);
+    }
+  } catch (error) {
+    showUpload(null);
+    if (error.name === "AbortError") return;
+    blameAll(images, error.images ?? []);
+    showProblems([error.message]);
+    if (error.status === 409) refresh(); // of someone else: its progress is shown
+  }
+}
+
+function lesson() {
+  const form = new FormData();
+  for (const own of filled()) {
+    for (const { file } of own.images) {
+      form.append("images", file, file.name);
+      form.append("labels", nameOf(own));
+    }
+  }
+  form.append("keep_set_aside", String(byId("keep").checked));
+  return form;
+}
+
+function blameAll(images, list) {
+  for (const { index, error } of list) if (images[index]) blame(images[index], error);
+  update();
+}
+
+// --- many at once
+
+function takeFolder(files) {
+  const { classes, left } = byClass(files);
+  for (const [name, images] of classes) {
+    const own = all().find((one) => nameOf(one) === name) ?? all().find(isEmpty) ?? addClass();
+    own.field.value = name;
+    addImages(own, images);
+  }
+  const loose = left.map((file) => file.name).filter((name) => !name.startsWith("."));
+  const more = loose.length > 5 ? ` and ${loose.length - 5} more` : "";
+  byId("folder-note").hidden = classes.size > 0 && !loose.length;
+  byId("folder-note").textContent = classes.size
+    ? `Left out, as they are no images in a sub-folder: ${loose.slice(0, 5).join(", ")}${more}.`
+    : "Drop single images onto a class; here a folder with one sub-folder per class is taken.";
+}
+
+export const pasteImages = (files) => addImages(target(), files);
+
+export function startTeach() {
+  onChange(() => {
+    byId("problems").hidden = true;
+    update();
+  });
+  clearClasses();
+  byId("form").addEventListener("submit", learn);
+  byId("class-add").addEventListener("click", () => addClass().field.focus());
+  chooses(byId("folder-choose"), byId("folder"), (input) => takeFolder(chosenFolder(input)));
+  takesDrops(byId("form"), takeFolder);
+  window.addEventListener("beforeunload", (event) => {
+    const sent = isFollowing(); // then the server has them
+    if (!sent && all().some((own) => own.images.length)) event.preventDefault();
+  });
+  onModel((model) => {
+    document.body.classList.toggle("drawing", model.drawing);
+    byId("images-advice").textContent = model.drawing
+      ? "This model knows drawings, white on black: ten a class are a start, and you may draw them here."
+      : "Ten a class are a start.";
+    if (model.learning && !isFollowing()) follow(model.learning);
+    update();
+  });
+}

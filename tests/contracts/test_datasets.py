@@ -1,0 +1,180 @@
+"""What every data set promises, wherever its pixels come from."""
+
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from ovor.config import Run, Transform
+from ovor.data import Dataset, load_dataset
+from ovor.data.base import Images
+from ovor.data.cache import Decodable, cached
+from ovor.data.loader import train_batches
+from ovor.experiments.folder import Folder
+from ovor.experiments.single import execute
+from shard_files import as_hugging_face, write_manifest, write_shards
+
+
+def in_shards(given: Dataset, root: Path) -> str:
+    for part in ("train", "test"):
+        write_shards(getattr(given, part), root / "shards", part)
+    splits = {"train": ["train-{000..003}.tar"], "test": ["test-*.tar"]}
+    write_manifest(root / "shards", classes=list(given.class_names), splits=splits)
+    return f"shards:{root}/shards"
+
+
+def in_parquet(given: Dataset, root: Path) -> str:
+    (root / "parquet").mkdir()
+    for part in ("train", "test"):
+        rows = as_hugging_face(getattr(given, part), given.class_names)
+        rows.to_parquet(root / "parquet" / f"{part}-00000-of-00001.parquet")
+    return f"hf:{root}/parquet"
+
+
+def saved(given: Dataset, root: Path) -> str:
+    parts = {p: as_hugging_face(getattr(given, p), given.class_names) for p in ("train", "test")}
+    datasets.DatasetDict(parts).save_to_disk(root / "saved")
+    return f"hf:{root}/saved"
+
+
+# Ways to hand over the images of one and the same folder.
+WAYS: dict[str, Callable[[Dataset, Path], str]] = {
+    "folder": lambda given, root: given.name,
+    "shards": in_shards,
+    "parquet": in_parquet,
+    "saved": saved,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def caches(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", home / "hf")
+
+
+@pytest.fixture(scope="module")
+def names(tiny_images: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Each way's --data."""
+    root, given = tmp_path_factory.mktemp("ways"), load_dataset(tiny_images)
+    return {way: write(given, root) for way, write in WAYS.items()} | {"quickdraw": "quickdraw"}
+
+
+@pytest.fixture(params=[*WAYS, "quickdraw"])
+def dataset(request: pytest.FixtureRequest, names: dict[str, str]) -> Dataset:
+    return load_dataset(names[request.param])
+
+
+def pixels(images: Images, index: int) -> NDArray[np.uint8]:
+    image = images.image(index)
+    assert image.mode == "RGB"
+    return np.asarray(image)
+
+
+def test_labels_are_positions_in_the_class_names(dataset: Dataset) -> None:
+    assert len(set(dataset.class_names)) == len(dataset.class_names)
+    for images in (dataset.train, dataset.test):
+        assert len(images) == len(images.labels) > 0
+        assert images.labels.dtype == np.int64
+        assert set(images.labels.tolist()) == set(range(len(dataset.class_names)))
+
+
+def test_an_image_is_the_same_every_time_and_after_loading_again(dataset: Dataset) -> None:
+    again = load_dataset(dataset.name)
+    assert again.name == dataset.name
+    assert again.class_names == dataset.class_names
+    for ours, theirs in ((dataset.train, again.train), (dataset.test, again.test)):
+        assert np.array_equal(ours.labels, theirs.labels)
+        for index in (0, len(ours) - 1, 0):
+            assert np.array_equal(pixels(ours, index), pixels(theirs, index))
+
+
+def test_a_process_of_its_own_reads_the_same(names: dict[str, str]) -> None:
+    parts = [load_dataset(name).train for name in names.values()]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # one: it takes long to start
+        theirs = pool.starmap(pixels, [(part, 1) for part in parts])
+    for part, own in zip(parts, theirs, strict=True):
+        assert np.array_equal(own, pixels(part, 1))
+
+
+def test_what_is_decoded_each_time_can_be_cached(dataset: Dataset, tmp_path: Path) -> None:
+    kept = cached(dataset, 10**8, str(tmp_path))
+    for _ in range(2):
+        assert np.array_equal(pixels(kept.train, 3), pixels(dataset.train, 3))
+    assert any(tmp_path.rglob("*.npy")) == isinstance(dataset.train, Decodable)
+
+
+def test_workers_change_nothing(dataset: Dataset) -> None:
+    def epoch(workers: int) -> list[torch.Tensor]:
+        return [
+            tensor
+            for batch in train_batches(
+                dataset.train,
+                np.arange(30),
+                dataset.train.labels[:30],
+                Transform(size=14),
+                seed=3,
+                task=1,
+                epoch=2,
+                batch_size=8,
+                workers=workers,
+            )
+            for tensor in batch
+        ]
+
+    for ours, theirs in zip(epoch(0), epoch(2), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "folder"])
+def test_it_costs_no_more_to_hand_over_than_an_index(names: dict[str, str], way: str) -> None:
+    """Images stay on the disk: sixty of them would be ten times as large."""
+    assert len(pickle.dumps(load_dataset(names[way]).train)) < 8000
+
+
+@pytest.fixture(scope="module")
+def unbroken(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    folder = Folder(tmp_path_factory.mktemp("unbroken") / "run")
+    execute(tiny_run, folder)
+    return folder
+
+
+def told(folder: Folder) -> dict[str, object]:
+    return {k: v for k, v in folder.result().items() if k not in ("data", "seconds")}
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "folder"])
+def test_a_run_gives_what_it_gives_on_the_folder_byte_for_byte(
+    way: str, names: dict[str, str], tiny_run: Run, unbroken: Folder, results: Path
+) -> None:
+    execute(replace(tiny_run, data=names[way]), Folder(results))
+    assert told(Folder(results)) == told(unbroken)
+    assert Folder(results).weights.read_bytes() == unbroken.weights.read_bytes()
+
+
+@pytest.mark.parametrize("way", ["shards", "parquet"])
+def test_so_does_a_run_that_was_stopped_and_resumed_with_workers(
+    way: str, names: dict[str, str], tiny_run: Run, unbroken: Folder, results: Path
+) -> None:
+    def stop(event: dict[str, object]) -> None:
+        if event["event"] == "task" and event["task"] == 1:
+            raise KeyboardInterrupt
+
+    run = replace(tiny_run, data=names[way])
+    with pytest.raises(KeyboardInterrupt):
+        execute(run, Folder(results), stop)
+    assert not Folder(results).finished
+    execute(replace(run, workers=2), Folder(results))
+    assert told(Folder(results)) == told(unbroken)
+    assert Folder(results).weights.read_bytes() == unbroken.weights.read_bytes()

@@ -1,0 +1,42 @@
+"""A small model of drawings, and servers of copies of it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drawings import draw
+from ovor import Classifier
+
+from .live import FIRST, Live, serving
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made")
+    draw(root / "first", FIRST, 20)
+    Classifier("embedded", epochs=4, device="cpu").learn(root / "first").save(root / "m.ovor")
+    return root
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    shutil.copy(made / "m.ovor", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def live(place: Path) -> Iterator[Live]:
+    with serving(place) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """For tests that change nothing."""
+    folder = tmp_path_factory.mktemp("shared")
+    shutil.copy(made / "m.ovor", folder)
+    limits = ("--max-request-bytes", "30000000", "--max-image-bytes", "5000000")
+    with serving(folder, *limits, "--max-seconds", "5", "--max-task-images", "300") as found:
+        yield found

@@ -1,0 +1,68 @@
+"""The server keeps to its own description, whatever Schemathesis makes of it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import negative_data_rejection
+
+from .live import Live, drawn, serving
+
+# A description cannot say what a picture is, so examples of valid data are made of some.
+PICTURES = [drawn("banana", 1)[0], drawn("candle", 1)[0]]
+schemathesis.openapi.format("binary", st.sampled_from(PICTURES))
+QUICK = settings(
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def complete(body: Any) -> None:
+    """Nor can it say that there are as many labels as images: what is missing is added."""
+    if not isinstance(body, dict):
+        return
+    images, labels = body.get("images"), body.get("labels")
+    if isinstance(images, list) and isinstance(labels, list) and images and labels:
+        images += [PICTURES[0]] * (len(labels) - len(images))
+        labels += ["x"] * (len(images) - len(labels))
+
+
+def texts(body: Any) -> bool:
+    """A form has texts alone: where the number 5 would be a wrong label, it is the name "5"."""
+    labels = body.get("labels", []) if isinstance(body, dict) else []
+    return isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+
+
+@pytest.fixture(scope="module")
+def described(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    folder = tmp_path_factory.mktemp("described")
+    shutil.copy(made / "m.ovor", folder)
+    with serving(folder, "--max-seconds", "5") as found:
+        yield found
+        assert "Traceback" not in found.said()
+        assert "mistake in ovor" not in found.said()
+
+
+@pytest.fixture(scope="module")
+def api(described: Live) -> Any:
+    return schemathesis.openapi.from_url(f"{described.url}/openapi.json")
+
+
+schema = schemathesis.pytest.from_fixture("api")
+
+
+@schema.parametrize()
+@QUICK
+def test_the_description_is_kept(case: Any) -> None:
+    complete(case.body)
+    case.call_and_validate(
+        timeout=30, excluded_checks=[] if texts(case.body) else [negative_data_rejection]
+    )

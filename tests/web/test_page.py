@@ -1,0 +1,480 @@
+"""The page of `ovor serve`, used by mouse, files and keyboard in a real browser."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from chromium import for_pictures, keep
+from drawings import draw
+from ovor import Classifier
+
+from .browser import TRIANGLE, Watch, drop, paste, sketch, sun
+from .live import serving
+
+pytestmark = pytest.mark.xdist_group("page")  # they share a server, and what it has learned
+
+KNOWN = [["banana", "fish", "triangle"], ["sun", "train"]]
+TOKEN = "an-honest-token"
+LESSON = 60_000  # milliseconds that a lesson may take on a busy machine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With garden.ovor in it."""
+    root = tmp_path_factory.mktemp("page")
+    classifier = Classifier("embedded")
+    for number, names in enumerate(KNOWN):
+        classifier.learn(draw(root / str(number), names, 60))
+    classifier.save(root / "garden.ovor")
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serving(folder, model="garden.ovor") as live:
+        yield live.url
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    yield from opened(browser, address)
+
+
+def opened(browser: Browser, address: str) -> Iterator[Page]:
+    page = browser.new_page(base_url=address, viewport={"width": 1100, "height": 900})
+    page.watch = Watch(page, address)  # type: ignore[attr-defined]
+    page.goto("/")
+    yield page
+    watch: Watch = page.watch  # type: ignore[attr-defined]
+    page.close()
+    watch.check()
+
+
+@pytest.fixture
+def ready(page: Page) -> Page:
+    expect(page.locator("#about")).to_contain_text("oneprompt+vor")
+    return page
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Drawings that the model was not shown."""
+    draw(tmp_path / "new", ["banana", "fish", "sun"], 2, first=70)
+    return tmp_path / "new"
+
+
+@pytest.fixture
+def text_as_png(tmp_path: Path) -> Path:
+    (tmp_path / "letter.png").write_text("Dear reader,")
+    return tmp_path / "letter.png"
+
+
+def result(page: Page, name: str) -> Locator:
+    return page.locator(".result", has_text=name)
+
+
+def answers(page: Page) -> list[str]:
+    return page.locator(".result .bars li:first-child .bar-name").all_inner_texts()
+
+
+def teach(page: Page, folder: Path) -> None:
+    """One class for each sub-folder, dropped as one folder."""
+    page.get_by_role("tab", name="Teach").click()
+    drop(page.locator("#folder-choose"), [folder])
+    names = sorted(path.name for path in folder.iterdir())
+    for number, name in enumerate(names):
+        expect(page.get_by_label("Class name").nth(number)).to_have_value(re.compile(name))
+    page.get_by_role("button", name="Learn").click()
+
+
+def test_the_head_says_what_the_model_is(ready: Page) -> None:
+    expect(ready.get_by_role("heading", level=1)).to_have_text("garden.ovor")
+    expect(ready.locator("#about")).to_contain_text("task")
+    expect(ready).to_have_title("garden.ovor \u2013 ovor")
+
+
+@pytest.mark.parametrize(("strokes", "name"), [(sun(), "sun"), (TRIANGLE, "triangle")])
+def test_a_drawing_is_named(
+    ready: Page, strokes: list[list[tuple[float, float]]], name: str
+) -> None:
+    sketch(ready.locator("#pad"), strokes)
+    expect(ready.locator("#sketch-answer strong")).to_have_text(name)
+    expect(ready.locator("#status")).to_contain_text(f"The drawing: {name}, ")
+    ready.get_by_role("button", name="Undo").click()
+    ready.get_by_role("button", name="Clear", exact=True).click()
+    expect(ready.locator("#sketch-answer meter")).to_have_count(0)
+    expect(ready.get_by_role("button", name="Undo")).to_be_disabled()
+
+
+def test_dropped_chosen_and_pasted_images_are_named(ready: Page, pictures: Path) -> None:
+    drop(ready.locator("#predict-zone"), sorted(pictures.glob("fish/*")))
+    expect(ready.locator(".result meter")).to_have_count(6)  # three bars each
+    assert answers(ready) == ["fish", "fish"]
+    ready.locator("#predict-files").set_input_files(pictures / "sun/070.png")
+    expect(ready.locator(".result meter")).to_have_count(9)
+    assert answers(ready)[0] == "sun"  # the newest is on top
+    ready.locator("#predict-choose").focus()
+    paste(ready, pictures / "sun/071.png")
+    expect(ready.locator(".result meter")).to_have_count(12)
+    expect(ready.locator("#status")).to_contain_text("1 image answered.")
+    ready.get_by_role("button", name="Clear the list").click()
+    expect(ready.locator(".result")).to_have_count(0)
+
+
+def test_a_dropped_folder_is_opened_and_names_are_only_text(ready: Page, pictures: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>.png"
+    (pictures / "fish/070.png").rename(pictures / "fish" / evil)
+    (pictures / "notes.txt").write_text("not sent")
+    drop(ready.locator("#predict-zone"), [pictures])
+    expect(ready.locator(".result meter")).to_have_count(18)
+    expect(result(ready, "onerror").locator(".file")).to_have_text(evil)
+
+
+def test_unknown_says_so_in_words(ready: Page, pictures: Path) -> None:
+    answer = {
+        "version": 1,
+        "predictions": [
+            {
+                "name": "a.png",
+                "answer": "unknown",
+                "unknown": True,
+                "confidence": 0.47,
+                "classes": [{"name": "fish", "confidence": 0.47}],
+            }
+        ],
+    }
+    ready.route("**/predict", lambda route: route.fulfill(json=answer))
+    drop(ready.locator("#predict-zone"), [pictures / "sun/070.png"])
+    words = "unknown \u2013 no task claims it; likeliest: fish 47 %"
+    expect(result(ready, "070.png").locator(".answer")).to_have_text(words)
+    expect(ready.locator("#status")).to_contain_text(words)
+
+
+def test_a_bad_image_spoils_no_other(ready: Page, pictures: Path, text_as_png: Path) -> None:
+    ready.watch.allow(415, 422)  # type: ignore[attr-defined]
+    drop(ready.locator("#predict-zone"), [pictures / "sun/070.png", text_as_png])
+    expect(result(ready, "070.png").locator("strong")).to_have_text("sun")
+    expect(result(ready, "letter.png").locator(".error")).to_contain_text("letter.png")
+
+
+def test_it_waits_when_the_server_is_busy(ready: Page, pictures: Path) -> None:
+    ready.watch.allow(429)  # type: ignore[attr-defined]
+    busy = {"status": 429, "headers": {"Retry-After": "2"}, "json": {"error": "Come again."}}
+    ready.route("**/predict", lambda route: route.fulfill(**busy), times=1)
+    drop(ready.locator("#predict-zone"), [pictures / "sun/070.png"])
+    expect(result(ready, "070.png")).to_contain_text("The server is busy: trying again in 2 s.")
+    expect(result(ready, "070.png").locator("strong")).to_have_text("sun")
+
+
+def test_it_says_that_the_server_is_gone_and_goes_on(ready: Page, pictures: Path) -> None:
+    ready.watch.allow("ERR_INTERNET_DISCONNECTED")  # type: ignore[attr-defined]
+    ready.context.set_offline(True)
+    drop(ready.locator("#predict-zone"), [pictures / "sun/070.png"])
+    expect(ready.get_by_role("alert")).to_contain_text("The server does not answer.")
+    ready.context.set_offline(False)
+    expect(result(ready, "070.png").locator("strong")).to_have_text("sun")
+    expect(ready.locator("#gone")).to_be_hidden()
+
+
+def test_what_is_wrong_with_a_task_is_said_before_it_is_sent(ready: Page, pictures: Path) -> None:
+    sent = []
+    ready.on("request", lambda request: sent.append(request.url) if request.post_data else None)
+    ready.get_by_role("tab", name="Teach").click()
+    learn = ready.get_by_role("button", name="Learn")
+    first, second = ready.get_by_label("Class name").nth(0), ready.get_by_label("Class name").nth(1)
+    hints = ready.locator(".class-hint")
+    learn.click()
+    expect(ready.locator("#problems")).to_contain_text("Name a class")
+    first.fill("fish")
+    expect(hints.nth(0)).to_contain_text("known already")
+    first.fill("owl")
+    second.fill(" owl")
+    expect(hints.nth(1)).to_contain_text("two classes called “owl”")
+    second.fill("unknown")
+    expect(hints.nth(1)).to_contain_text("choose another name")
+    second.fill("")
+    learn.click()
+    expect(hints.nth(0)).to_contain_text("some images")
+    expect(ready.locator("#problems")).to_be_focused()
+    drop(ready.locator(".class").nth(1), [pictures / "fish/070.png"])
+    expect(ready.locator(".over")).to_have_count(0)
+    expect(hints.nth(1)).to_contain_text("Give this class a name.")
+    second.focus()
+    paste(ready, pictures / "fish/071.png")
+    expect(ready.locator(".class").nth(1)).to_contain_text("2 images")
+    ready.get_by_role("button", name="Remove 070.png").click()
+    expect(ready.get_by_role("button", name="Remove 071.png")).to_be_focused()
+    expect(ready.locator("#tally")).to_contain_text("2 classes, 1 image")
+    ready.get_by_role("button", name="Remove class").nth(1).click()
+    expect(ready.locator(".class")).to_have_count(1)
+    assert not sent
+    first.fill("")  # else leaving asks whether to throw it away
+
+
+def test_a_bad_image_in_a_task_is_shown_at_its_place(
+    ready: Page, tmp_path: Path, text_as_png: Path
+) -> None:
+    ready.watch.allow(415, 422)  # type: ignore[attr-defined]
+    folder = draw(tmp_path / "birds", ["owl", "whale"], 3)
+    shutil.copy(text_as_png, folder / "owl/letter.png")
+    teach(ready, folder)
+    bad = ready.locator(".thumbs .bad")
+    expect(bad).to_have_count(1)
+    expect(bad).to_contain_text("letter.png")
+    expect(ready.locator(".class", has=bad).get_by_label("Class name")).to_have_value("owl")
+    ready.route("**/tasks", lambda route: route.abort())  # not to learn it here
+    ready.watch.allow("ERR_FAILED")  # type: ignore[attr-defined]
+    ready.get_by_role("button", name="Remove 1 bad image and try again").click()
+    expect(bad).to_have_count(0)
+    expect(ready.locator("#problems")).to_contain_text("The connection broke")
+    expect(ready.locator("#tally")).to_have_text("2 classes, 6 images")
+
+
+def test_two_classes_are_taught_and_known_while_predictions_go_on(
+    ready: Page, tmp_path: Path
+) -> None:
+    teach(ready, draw(tmp_path / "new", ["circle", "lollipop"], 40))
+    expect(ready.locator("#lesson-title")).to_have_text("Learning circle and lollipop")
+    ready.get_by_role("tab", name="Predict").click()
+    sketch(ready.locator("#pad"), TRIANGLE)
+    expect(ready.locator("#sketch-answer strong")).to_have_text("triangle")
+    expect(ready.locator("#percent")).to_be_visible()  # it is still at it
+    ready.get_by_role("tab", name="Teach").click()
+    done = ready.locator(".outcome.good")
+    expect(done).to_contain_text("learned: circle (40) and lollipop (40).", timeout=LESSON)
+    expect(done).to_contain_text("right on the 8 images set aside")
+    expect(ready.get_by_label("Class name").nth(0)).to_have_value("")
+    ready.get_by_role("link", name="Try it").click()
+    strangers = draw(tmp_path / "strangers", ["circle", "lollipop"], 3, first=70)
+    drop(ready.locator("#predict-zone"), sorted(strangers.glob("*/*.png")))
+    expect(ready.locator(".result meter")).to_have_count(18)
+    assert answers(ready) == ["circle"] * 3 + ["lollipop"] * 3
+    ready.get_by_role("tab", name="Memory").click()
+    task = ready.locator("#tasks .card", has_text="circle")
+    expect(task).to_contain_text("Now")
+    expect(ready.locator("#curve .curve").last).to_be_visible()
+    expect(ready.locator("#curve")).to_contain_text("No images are set aside for task 1 or 2")
+
+
+def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
+    ready.watch.allow("ERR_FAILED")  # type: ignore[attr-defined]
+    teach(ready, draw(tmp_path / "new", ["door", "lightning"], 30))
+    expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
+    ready.route("**/events", lambda route: route.abort(), times=1)  # a break is mended
+    ready.reload()
+    expect(ready.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
+    expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
+    expect(ready.locator("#lesson-doing")).to_contain_text("%")
+    done = ready.locator(".outcome.good")
+    expect(done).to_contain_text("learned: door (30) and lightning (30).", timeout=LESSON)
+    ready.get_by_role("tab", name="Memory").click()
+    expect(ready.locator("#tasks")).to_contain_text("lightning")
+
+
+def test_a_lesson_can_be_cancelled(ready: Page, tmp_path: Path) -> None:
+    before = ready.locator("#about").inner_text()
+    ready.get_by_role("tab", name="Teach").click()
+    ready.locator("#folder").set_input_files(draw(tmp_path / "new", ["mug", "stairs"], 60))
+    expect(ready.get_by_label("Class name").nth(1)).to_have_value("stairs")
+    ready.get_by_role("button", name="Learn").click()
+    expect(ready.locator("#lesson-title")).to_have_text("Learning mug and stairs")
+    ready.get_by_role("button", name="Cancel").click()
+    expect(ready.locator("#outcome")).to_contain_text("Cancelled.", timeout=LESSON)
+    expect(ready.locator("#tally")).to_have_text("2 classes, 120 images")  # nothing is lost
+    assert ready.locator("#about").inner_text() == before
+
+
+def test_drawn_examples_can_be_taught(ready: Page) -> None:
+    ready.get_by_role("tab", name="Teach").click()
+    ready.get_by_label("Class name").nth(0).fill("my sun")
+    ready.get_by_role("button", name="Draw").nth(0).click()
+    for turn in (0.1, 0.3):
+        sketch(ready.locator(".easel .pad"), sun(turn))
+        ready.get_by_role("button", name="Keep this drawing").click()
+    expect(ready.get_by_role("button", name="Remove drawing-2.png")).to_be_visible()
+    expect(ready.locator("#tally")).to_contain_text("1 class, 2 images. One class alone")
+
+
+def test_the_token_is_asked_for(browser: Browser, folder: Path, pictures: Path) -> None:
+    with serving(folder, model="garden.ovor", env={"OVOR_TOKEN": TOKEN}) as live:
+        for page in opened(browser, live.url):
+            page.watch.allow(401)  # type: ignore[attr-defined]
+            field, go = page.locator("#token-value"), page.get_by_role("button", name="Go on")
+            expect(field).to_be_focused()
+            page.keyboard.press("Escape")
+            page.keyboard.press("Escape")
+            for wrong in ("not it", "notit", "näh"):
+                field.fill(wrong)
+                go.click()
+                expect(page.locator("#token-wrong")).not_to_be_empty()
+            field.fill(TOKEN)
+            field.press("Enter")
+            expect(page.locator("#name")).to_have_text("garden.ovor")
+            drop(page.locator("#predict-zone"), [pictures / "sun/070.png"])
+            expect(result(page, "070.png").locator("strong")).to_have_text("sun")
+            page.reload()
+            expect(page.locator("#name")).to_have_text("garden.ovor")
+            assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+
+
+def test_the_keyboard_is_enough(ready: Page, pictures: Path) -> None:
+    press = ready.keyboard.press
+    press("Tab")
+    expect(ready.get_by_role("tab", name="Predict")).to_be_focused()
+    for key, name in (
+        ("ArrowRight", "Teach"),
+        ("ArrowRight", "Memory"),
+        ("ArrowRight", "Predict"),
+        ("ArrowLeft", "Memory"),
+        ("Home", "Predict"),
+    ):
+        press(key)
+        tab = ready.get_by_role("tab", name=name)
+        expect(tab).to_be_focused()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(ready.get_by_role("tabpanel", name=name)).to_be_visible()
+    press("Tab")
+    expect(ready.get_by_role("button", name="Choose images")).to_be_focused()
+    with ready.expect_file_chooser() as chooser:
+        press("Enter")
+    chooser.value.set_files(pictures / "sun/070.png")
+    expect(result(ready, "070.png").locator("strong")).to_have_text("sun")
+    press("Tab")
+    expect(ready.get_by_role("button", name="Clear the list")).to_be_focused()
+    press("Enter")
+    expect(ready.get_by_role("button", name="Choose images")).to_be_focused()
+
+
+NAMELESS = re.compile(
+    r"- (button|textbox|checkbox|tab|tabpanel|link|meter|progressbar|img)\b(?! \")"
+)
+CROOKED = """() => {
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4")]
+    .filter((heading) => heading.checkVisibility()).map((heading) => Number(heading.tagName[1]));
+  return levels.filter((level, i) => level > (levels[i - 1] ?? 0) + 1);
+}"""
+SMALL = """() => [...document.querySelectorAll("button, a.button, summary, [type=text], .check")]
+  .filter((node) => node.checkVisibility())
+  .filter((node) => node.getBoundingClientRect().height < 44 || node.clientWidth < 40)
+  .map((node) => node.outerHTML)"""
+
+
+@pytest.mark.parametrize("view", ["Predict", "Teach", "Memory"])
+def test_every_view_is_named_ordered_and_fits_a_phone(
+    ready: Page, pictures: Path, view: str
+) -> None:
+    long = pictures / "fish" / ("a-very-long-name-without-any-place-to-break-it" * 3 + ".png")
+    (pictures / "fish/070.png").rename(long)
+    drop(ready.locator("#predict-zone"), [long, pictures / "sun/070.png"])
+    expect(ready.locator(".result meter")).to_have_count(6)
+    ready.get_by_role("tab", name="Teach").click()
+    drop(ready.locator(".class").nth(0), [long, pictures / "sun/070.png"])
+    ready.get_by_label("Class name").nth(0).fill("w" * 60)
+    ready.get_by_role("tab", name=view).click()
+    assert not NAMELESS.findall(ready.locator("body").aria_snapshot())
+    assert ready.evaluate(CROOKED) == []
+    ready.set_viewport_size({"width": 375, "height": 740})
+    assert ready.evaluate("document.documentElement.scrollWidth") == 375
+    assert ready.evaluate(SMALL) == []
+
+
+PAIRS = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const light = (name) => {
+    const [r, g, b] = style.getPropertyValue(`--${name}`).trim().match(/[0-9a-f]{2}/gi)
+      .map((part) => parseInt(part, 16) / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const texts = [
+    ...["ink", "muted", "accent"].flatMap((t) =>
+      ["ground", "surface", "sunken"].map((b) => [t, b])),
+    ["ink", "tint"], ["accent", "tint"], ["muted", "tint"], ["on-accent", "accent"],
+    ["warn", "warn-tint"], ["ink", "warn-tint"], ["bad", "bad-tint"], ["bad", "surface"],
+    ["ink", "bad-tint"], ...[0, 1, 2, 3, 4, 5].map((i) => [`line-${i}`, "surface"]),
+  ];
+  const edges = [["edge", "surface"], ["edge", "ground"], ["accent", "sunken"]];
+  return [
+    ...texts.filter(([a, b]) => contrast(a, b) < 4.5),
+    ...edges.filter(([a, b]) => contrast(a, b) < 3),
+  ];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_is_enough(ready: Page, scheme: str) -> None:
+    ready.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    assert ready.evaluate(PAIRS) == []
+
+
+@for_pictures
+def test_pictures_for_the_documents(browser: Browser, tmp_path: Path) -> None:
+    first = Classifier("embedded").learn(draw(tmp_path / "1", ["banana", "candle", "fish"], 70))
+    first.save(tmp_path / "garden.ovor")
+    exam = draw(tmp_path / "exam", ["banana", "candle", "fish"], 10, first=70)
+    with serving(tmp_path, "--exam", str(exam), model="garden.ovor") as live:
+        for page in opened(browser, live.url):
+            for number, names in enumerate(
+                (["sun", "train"], ["circle", "lollipop"], ["owl", "whale"]), 2
+            ):
+                teach(page, draw(tmp_path / str(number), names, 70))
+                if number == 4:
+                    expect(page.locator("#lesson-doing")).to_contain_text("epoch 2", timeout=LESSON)
+                    take(page, "teaching")
+                learned = page.locator(".outcome.good")
+                expect(learned).to_contain_text(f"Task {number}", timeout=LESSON)
+            page.get_by_role("tab", name="Memory").click()
+            expect(page.locator("#tasks .card").last).not_to_contain_text("not measured")
+            take(page, "memory")
+            page.get_by_role("tab", name="Teach").click()
+            fill_in(page, draw(tmp_path / "next", ["butterfly", "snowman"], 14))
+            take(page, "teach")
+            page.get_by_role("tab", name="Predict").click()
+            sketch(page.locator("#pad"), sun())
+            drop(page.locator("#predict-zone"), various(tmp_path))
+            expect(page.locator(".result meter")).to_have_count(12)
+            expect(page.locator("#sketch-answer strong")).to_have_text("sun")
+            take(page, "predict")
+            page.set_viewport_size({"width": 375, "height": 740})
+            page.locator("#results-clear").click()
+            take(page, "phone")
+
+
+def fill_in(page: Page, folder: Path) -> None:
+    for number, path in enumerate(sorted(folder.iterdir())):
+        page.get_by_label("Class name").nth(number).fill(path.name)
+        drop(page.locator(".class").nth(number), sorted(path.iterdir()))
+    expect(page.locator("#tally")).to_have_text("2 classes, 28 images")
+
+
+def various(root: Path) -> list[Path]:
+    """Three images that are known, and one that is not."""
+    model = Classifier.load(root / "garden.ovor")
+    found = []
+    for name, unknown in (("fish", False), ("lollipop", False), ("train", False), ("teapot", True)):
+        images = sorted(draw(root / "ask", [name], 20, first=60).glob(f"{name}/*.png"))
+        said = model.predict(images)
+        right = said.unknown if unknown else (said.labels == name) & ~said.unknown
+        found.append(root / f"{name}.png")
+        shutil.copy(images[int(right.argmax())], found[-1])
+    return found
+
+
+def take(page: Page, name: str) -> None:
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    page.mouse.move(0, 0)
+    assert page.viewport_size
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": 480})  # or more
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.wait_for_timeout(400)
+        keep(page.screenshot(full_page=True), f"page-{name}-{scheme}")
+    page.emulate_media(color_scheme="light")
