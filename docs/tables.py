@@ -4,7 +4,8 @@ python -m docs.tables --out runs/grid    results of the grids to docs/results, t
 python -m docs.tables                    docs/results to the documents
 
 The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
-those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`.
+those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`, those of
+scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`.
 """
 
 import argparse
@@ -69,6 +70,7 @@ def main() -> None:
         put(name, document, block(name, json.loads(results(name).read_text())))
     put("performance", "performance.md", benchmarked("performance"))
     put("data", "data.md", benchmarked("data"))
+    put("scaling", "scaling.md", benchmarked("scaling"))
     put("unknowns", "classifier.md", unknowns())
 
 

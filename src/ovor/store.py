@@ -41,7 +41,10 @@ class Mapped:
         """A view of a range of rows, or a copy of those numbered."""
         if isinstance(rows, slice):
             return self.tensor()[rows]
-        return torch.cat([self.tensor()[some] for some in torch.split(rows, GATHERED)])
+        found = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
+        for numbers, places in zip(*(torch.split(x, GATHERED) for x in (rows, found)), strict=True):
+            torch.index_select(self.tensor(), 0, numbers, out=places)
+        return found
 
     def tensor(self) -> Tensor:
         """All rows as one tensor; its pages count as memory of the process once they are read."""

@@ -20,7 +20,7 @@ from ovor.outliers.knn import (
     square_norms,
 )
 from ovor.ranks import ALONE, Ranks
-from ovor.store import Points, chunks, collected, gathered
+from ovor.store import Points, chunks, collected, gathered, whole
 
 FEW_POINTS = 8192  # up to here, measuring every distance is fast enough
 PART = 8  # the smallest parts have 2 K to 8 K points
@@ -106,7 +106,7 @@ def cut(points: Points, size: int, folder: Path | None = None) -> tuple[Tensor, 
     So neighbours stay together, and no part is small. Only speed depends on it, never the result.
     """
     axes = _axes(points, torch.arange(len(points)), AXES)
-    points = collected((chunk @ axes for chunk in chunks(points)), folder)
+    points = whole(collected((chunk @ axes for chunk in chunks(points)), folder))  # n, AXES
     order = torch.arange(len(points), device=points.device)
 
     def halve(start: int, stop: int, target: int) -> Level:

@@ -140,13 +140,14 @@ def mean(points: Points) -> Tensor:
 
 def square_norms(points: Points) -> Tensor:
     """Squared length of each point, in chunks."""
-    return torch.cat(
-        [
-            some.square().sum(1)
-            for chunk in chunks(points)
-            for some in torch.split(chunk, chunk_rows(points.shape[1]))
-        ]
-    )
+    # Made at once: small tensors that stay, between large ones that do not, would leave the C
+    # library with holes that nothing fits, in the end as large as all points.
+    norms = torch.empty(len(points), device=points.device)
+    rows = chunk_rows(points.shape[1])
+    for start in range(0, len(points), rows):
+        some = points[start : start + rows]
+        norms[start : start + len(some)] = some.square().sum(1)
+    return norms
 
 
 def _squares(sums: Tensor, norms: Tensor) -> Tensor:
