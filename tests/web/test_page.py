@@ -262,7 +262,7 @@ def test_two_classes_are_taught_and_known_while_predictions_go_on(
 
 def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
     ready.watch.allow("ERR_FAILED")  # type: ignore[attr-defined]
-    teach(ready, draw(tmp_path / "new", ["door", "lightning"], 30))
+    teach(ready, draw(tmp_path / "new", ["door", "lightning"], 80))
     expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
     ready.route("**/events", lambda route: route.abort(), times=1)  # a break is mended
     ready.reload()
@@ -270,7 +270,7 @@ def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
     expect(ready.locator("#lesson-title")).to_have_text("Learning door and lightning")
     expect(ready.locator("#lesson-doing")).to_contain_text("%")
     done = ready.locator(".outcome.good")
-    expect(done).to_contain_text("learned: door (30) and lightning (30).", timeout=LESSON)
+    expect(done).to_contain_text("learned: door (80) and lightning (80).", timeout=LESSON)
     ready.get_by_role("tab", name="Memory").click()
     expect(ready.locator("#tasks")).to_contain_text("lightning")
 
