@@ -257,7 +257,9 @@ def test_two_classes_are_taught_and_known_while_predictions_go_on(
     task = ready.locator("#tasks .card", has_text="circle")
     expect(task).to_contain_text("Now")
     expect(ready.locator("#curve .curve").last).to_be_visible()
-    expect(ready.locator("#curve")).to_contain_text("No images were kept to ask about task 1 or 2 again")
+    expect(ready.locator("#curve")).to_contain_text(
+        "No images were kept to ask about task 1 or 2 again"
+    )
 
 
 def test_a_reload_finds_the_lesson_again(ready: Page, tmp_path: Path) -> None:
