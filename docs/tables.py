@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
+from docs import plan
 from docs.unknowns import as_markdown as as_rows
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, sections
@@ -58,6 +59,13 @@ def unknowns() -> str:
     return f"<!-- table unknowns -->\n{as_rows(runs)}<!-- /table -->"
 
 
+def planned() -> str:
+    """By arithmetic on the benchmarks."""
+    found = plan.measured()
+    tables = f"{plan.by_powers(found)}\n{plan.imagenet_21k(found)}"
+    return f"<!-- table plan -->\n{tables}<!-- /table -->"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=None, help="folder of the grids' runs")
@@ -72,6 +80,7 @@ def main() -> None:
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))
     put("unknowns", "classifier.md", unknowns())
+    put("plan", "scaling.md", planned())
 
 
 def put(name: str, document: str, new: str) -> None:

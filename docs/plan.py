@@ -1,0 +1,181 @@
+"""What large runs would cost, by the constants that were measured: the tables of scaling.md.
+
+python -m docs.plan    prints them; `python -m docs.tables` puts them in
+
+Everything is arithmetic on docs/results/performance.json and docs/results/scaling.json; what is
+assumed instead of measured stands in ASSUMED, and the page names it.
+"""
+
+import json
+from dataclasses import dataclass
+from math import log10
+from pathlib import Path
+from typing import Any
+
+from ovor.analysis.cost import VIT_B, Setting, measure
+
+RESULTS = Path(__file__).parent / "results"
+TASKS = 100
+EPOCHS, VOR_EPOCHS = 20, 4  # as on CIFAR-100, the paper's largest
+TEST_SHARE = 1 / 10  # of as many images as there are to learn from
+# Not measured: nothing here has a GPU, a network or photographs of this size.
+ASSUMED = {
+    "bytes of a JPEG": 110e3,
+    "FLOP/s of a GPU that ViT-B reaches": 150e12,
+    "cores beside a GPU": 16.0,
+    "bytes/s from storage to a GPU's machine": 1e9,
+    "bytes/s between machines": 10e9,
+    "images of a step on one GPU": 256.0,
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    step_macs: float  # an image, forward and back
+    look_macs: float  # an image, forward
+    flops: float  # per second, of a step on the two cores
+    views: float  # per second and core, JPEGs decoded, cropped and resized
+    npos: dict[int, float]  # seconds by number of features
+
+
+@dataclass(frozen=True)
+class Machine:
+    name: str
+    flops: float
+    cores: float
+    read: float  # bytes per second
+    devices: int = 1
+    npos_speed: float = 1.0  # over the two cores
+
+
+def figure(rows: list[dict[str, Any]], what: str) -> float:
+    return float(next(row["median"] for row in rows if row["what"] == what))
+
+
+def measured() -> Measured:
+    parts = json.loads((RESULTS / "performance.json").read_text())["parts"]
+    store = json.loads((RESULTS / "scaling.json").read_text())["parts"]["store"]
+    times = {row["what"]: row["median"] for row in store if row["what"].endswith("store: time")}
+    return Measured(
+        step_macs=1e9 * figure(parts["step"], "arithmetic of a step, oneprompt"),
+        look_macs=measure("oneprompt", Setting(tasks=1)).own_macs,
+        flops=1e9 * figure(parts["step"], "  arithmetic of the step"),
+        views=figure(parts["input"], "views of 256-px JPEGs by a core"),
+        npos={int(what.split()[1].replace(",", "")): time for what, time in times.items()},
+    )
+
+
+def npos_seconds(found: Measured, features: float) -> float:
+    """Between the measured sizes and beyond by a power law; 768 wide is twice 384."""
+    sizes = sorted(found.npos)
+    below = max([size for size in sizes[:-1] if size <= features], default=sizes[0])
+    above = sizes[sizes.index(below) + 1]
+    power = log10(found.npos[above] / found.npos[below]) / log10(above / below)
+    return 2 * found.npos[below] * (features / below) ** power
+
+
+def phases(found: Measured, images: float, machine: Machine) -> dict[str, float]:
+    """Seconds of a whole run of TASKS tasks, by what they are spent on."""
+    train, looks = EPOCHS - VOR_EPOCHS, VOR_EPOCHS
+    tested = images * TEST_SHARE * (TASKS + 1) / 2  # after each task on all tasks so far
+    read = images * (train + looks) + tested
+    speed = machine.flops * machine.devices
+    steps = images * train / (ASSUMED["images of a step on one GPU"] * machine.devices)
+    return {
+        "training": 2 * found.step_macs * images * train / speed,
+        "features for VOR": 2 * found.look_macs * images * looks / speed,
+        "testing": 2 * found.look_macs * tested / speed,
+        "decoding": read / (found.views * machine.cores * machine.devices),
+        "reading": read * ASSUMED["bytes of a JPEG"] / (machine.read * machine.devices),
+        "outliers": TASKS
+        * VOR_EPOCHS
+        * npos_seconds(found, images / TASKS)
+        / (machine.npos_speed * machine.devices),
+        "network": 0.0
+        if machine.devices == 1
+        else steps * 2 * gradient_bytes() / ASSUMED["bytes/s between machines"],
+    }
+
+
+def gradient_bytes(classes: float = 220) -> float:
+    """Of OnePrompt and the current head, all that a step exchanges."""
+    prompt = 2 * 5 * VIT_B.embed_dim * 2 + 3 * 20 * VIT_B.embed_dim * 2
+    return 4 * (prompt + (VIT_B.embed_dim + 1) * classes)
+
+
+def machines(found: Measured) -> list[Machine]:
+    gpu = ASSUMED["FLOP/s of a GPU that ViT-B reaches"]
+    cores, read = ASSUMED["cores beside a GPU"], ASSUMED["bytes/s from storage to a GPU's machine"]
+    faster = cores / 2  # NPOS as it is, on the cores beside the GPU
+    return [
+        Machine("2 cores", found.flops, 2, 1e9),
+        Machine("1 GPU", gpu, cores, read, npos_speed=faster),
+        Machine("64 GPUs", gpu, cores, read, 64, npos_speed=faster),
+    ]
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def total(spent: dict[str, float]) -> float:
+    """What is done by the GPU, by the cores and by the storage goes on at the same time."""
+    computing = sum(spent[name] for name in ("training", "features for VOR", "testing", "network"))
+    return max(computing, spent["decoding"], spent["reading"]) + spent["outliers"]
+
+
+def by_powers(found: Measured) -> str:
+    lines = ["| images | FLOPs | read | features of a task |"]
+    for machine in machines(found):
+        lines[0] += f" {machine.name} | most of it |"
+    lines.append("|" + "---|" * lines[0].count(" | ") + "---|")
+    for power in range(4, 10):
+        images = 10.0**power
+        lines.append(row_of(found, images, f"10^{power}"))
+    return "\n".join(lines) + "\n"
+
+
+def row_of(found: Measured, images: float, name: str) -> str:
+    tested = images * TEST_SHARE * (TASKS + 1) / 2
+    work = 2 * (
+        found.step_macs * images * (EPOCHS - VOR_EPOCHS)
+        + found.look_macs * (images * VOR_EPOCHS + tested)
+    )
+    read = (images * EPOCHS + tested) * ASSUMED["bytes of a JPEG"]
+    features = images / TASKS * VIT_B.embed_dim * 4
+    cells = [name, f"{work:.1e}", in_bytes(read), in_bytes(features)]
+    for machine in machines(found):
+        spent = phases(found, images, machine)
+        cells += [duration(total(spent)), max(spent, key=lambda phase: spent[phase])]
+    return "| " + " | ".join(cells) + " |"
+
+
+def in_bytes(count: float) -> str:
+    for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count / 1e3:,.0f} kB"
+
+
+def imagenet_21k(found: Measured) -> str:
+    """14,197,122 images of 21,841 classes."""
+    images = 14_197_122.0
+    lines = ["| phase | 2 cores | 1 GPU | 64 GPUs |", "|---|---|---|---|"]
+    each = [phases(found, images, machine) for machine in machines(found)]
+    for phase in each[0]:
+        lines.append(f"| {phase} | " + " | ".join(duration(spent[phase]) for spent in each) + " |")
+    lines.append("| **all** | " + " | ".join(duration(total(spent)) for spent in each) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    found = measured()
+    print(by_powers(found))
+    print(imagenet_21k(found))
+
+
+if __name__ == "__main__":
+    main()
