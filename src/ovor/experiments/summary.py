@@ -98,8 +98,13 @@ def as_json(preset: str, seeds: list[int], sections: list[dict[str, Any]]) -> st
 
 
 def mean_std(values: list[float]) -> str:
-    """Mean ± population standard deviation, the paper's convention."""
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f}" if values else NOT_RUN
+    """Mean ± population standard deviation, the paper's convention; one value has none."""
+    return spread(values, ".2f") if values else NOT_RUN
+
+
+def spread(values: list[float], form: str) -> str:
+    deviation = f" ± {np.std(values):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):{form}}{deviation}"
 
 
 def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
@@ -129,7 +134,7 @@ def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
     before = dict(zip(plain["seeds"], plain["A_T"], strict=True))
     pairs = zip(row["seeds"], row["A_T"], strict=True)
     gains = [value - before[seed] for seed, value in pairs if seed in before]
-    return f"{np.mean(gains):+.2f} ± {np.std(gains):.2f}" if gains else ""
+    return spread(gains, "+.2f") if gains else ""
 
 
 def of_paper(row: dict[str, Any], deviations: bool) -> str:

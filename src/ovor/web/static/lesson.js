@@ -125,7 +125,7 @@ async function ended(state) {
 }
 
 function right(accuracy, aside) {
-  if (accuracy == null) return null;
+  if (accuracy == null) return "No image was set aside to test it with: that takes six or more in a class.";
   const few = aside < 10 ? " So few say little: give more images to know better." : "";
   return `${accuracy.toFixed(1)} % right on the ${counted(aside, "image")} set aside.${few}`;
 }
