@@ -1,15 +1,8 @@
-"""One run by one, two or three processes (gloo): the same result, one sentence when one stops."""
+"""One run by one, two or three processes (gloo): the same result."""
 
 import json
-import os
-import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,47 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch import distributed as dist
-from torch.multiprocessing.spawn import start_processes
 
-from ovor.config import RUN, Npos, OvorError, Run
+from ovor.config import Npos, Run
 from ovor.data.views import Views
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute, prepare
-from ovor.experiments.together import crew_of
 from ovor.learners import takes_vor
 from ovor.outliers import boundary, knn, synthesize
 from ovor.ranks import ALONE, Ranks
 from ovor.seeds import generator
 from ovor.train import descend, features_and_outliers
+from processes import CLOSE, difference, together
 
 pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
 
 CPU = torch.device("cpu")
-# float32 sums in another order differ in the seventh digit; Adam divides by the gradient's size, so
-# that such a difference in a gradient of nearly zero is one of the step. A hundredth of one step:
-CLOSE = 1e-4  # of lr 1e-2
-SECONDS = 120  # for anything here, on a busy machine
-
-
-def together(size: int, folder: Path, work: Callable[..., None], *args: Any) -> None:
-    """In so many processes; forked, as loading torch anew would take longer than all the rest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    meeting = folder / f"meeting-{time.monotonic_ns()}"
-    arguments = (size, str(meeting), work, args)
-    processes = start_processes(_joined, arguments, nprocs=size, join=False, start_method="fork")
-    end = time.monotonic() + SECONDS
-    while not processes.join(timeout=1):
-        assert time.monotonic() < end
-
-
-def _joined(
-    rank: int, size: int, meeting: str, work: Callable[..., None], args: tuple[Any, ...]
-) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
-    work(Ranks(rank, size), *args)
-    dist.barrier()
-
 
 # Shares and sums
 
@@ -223,20 +190,6 @@ def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[int, P
     return roots
 
 
-def difference(one: Path, other: Path) -> float:
-    """The largest, in all that was learned or kept."""
-    found, expected = (load_file(path / "weights.safetensors") for path in (one, other))
-    assert found.keys() == expected.keys()
-    pairs = [(without_key_biases(found[k]), without_key_biases(expected[k])) for k in found]
-    return max((a.double() - b.double()).abs().max().item() for a, b in pairs)
-
-
-def without_key_biases(tensor: Tensor) -> Tensor:
-    """Attention does not feel them: their gradient is nothing but rounding, of which Adam makes
-    whole steps. That concerns L2, which trains attention by Adam."""
-    return tensor.view(3, -1)[::2] if tensor.shape == (3 * 64,) else tensor
-
-
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_result_is_that_of_one_process(name: str, size: int, done: dict[int, Path]) -> None:
@@ -316,155 +269,3 @@ def test_a_run_continues_with_fewer_processes(done: dict[int, Path], tiny_run: R
     execute(begun, Folder(stopped))
     assert Folder(stopped).result()["accuracy"] == Folder(done[1] / "coda-p").result()["accuracy"]
     assert difference(stopped, done[1] / "coda-p") <= CLOSE
-
-
-# The command line
-
-
-def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # What runs in the background is deaf to Ctrl-C, and so are its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    try:
-        said, errors = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-    return process.returncode, said, errors
-
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    limit = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < limit
-        assert process.poll() is None
-        time.sleep(0.05)
-
-
-def children(process: subprocess.Popen[str]) -> Iterator[int]:
-    """The processes that do the run, in the order in which they were started."""
-    for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            yield int(pid)
-
-
-@pytest.fixture
-def place(tmp_path: Path, tiny_run: Run) -> Path:
-    (tmp_path / "run.json").write_bytes(RUN.dump_json(tiny_run))
-    long = replace(tiny_run, epochs=2000, vor=None)
-    (tmp_path / "long.json").write_bytes(RUN.dump_json(long))
-    return tmp_path
-
-
-def test_when_a_process_is_killed_the_run_stops_with_a_sentence(place: Path) -> None:
-    process = start(place, "ovor", "run", "--from", "long.json", "--out", "o", "--devices", "2")
-    wait_for(place / "o/checkpoint.safetensors", process)
-    *_, last = children(process)
-    killed = time.monotonic()
-    os.kill(last, signal.SIGKILL)
-    code, said, errors = end(process)
-    assert time.monotonic() - killed < 60
-    assert (code, said) == (1, "")
-    assert re.fullmatch(r"ovor: Process 2 of 2 died, .*--resume continues.*\n", errors)
-    assert not (place / "o/result.json").exists()
-
-
-def test_an_image_that_one_process_cannot_read_stops_all(place: Path, tiny_run: Run) -> None:
-    shutil.copytree(tiny_run.data.removeprefix("folder:"), place / "images")
-    (place / "images/train/class0/3.png").write_bytes(b"no image")
-    broken = replace(tiny_run, data=f"folder:{place / 'images'}")
-    (place / "run.json").write_bytes(RUN.dump_json(broken))
-    process = start(place, "ovor", "run", "--from", "run.json", "--out", "o", "--devices", "2")
-    code, said, errors = end(process)
-    assert (code, said) == (1, "")
-    assert errors.count("\n") == 1
-    assert "class0/3.png" in errors
-
-
-def test_ctrl_c_stops_all_and_says_how_to_continue(place: Path) -> None:
-    process = start(place, "ovor", "run", "--from", "long.json", "--out", "o", "--devices", "2")
-    wait_for(place / "o/checkpoint.safetensors", process)
-    working = list(children(process))
-    assert len(working) == 2
-    process.send_signal(signal.SIGINT)
-    code, _, errors = end(process)
-    assert code == 130
-    assert errors.endswith("Stopped. Continue with: ovor run --resume --out o\n")
-    assert not any(Path(f"/proc/{pid}").exists() for pid in working)
-
-
-def test_who_started_the_processes_is_found_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = Run(devices=3)
-    crew = crew_of(run)
-    assert (crew.size, crew.started, crew.first) == (3, False, True)
-    slurm = {"NTASKS": 4, "NNODES": 2, "PROCID": 3, "LOCALID": 1, "NODEID": 1, "JOB_ID": 7}
-    for name, value in slurm.items():
-        monkeypatch.setenv(f"SLURM_{name}", str(value))
-    with pytest.raises(OvorError, match="--ntasks-per-node"):
-        crew_of(run)
-    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "2")
-    crew = crew_of(run)
-    assert (crew.devices, crew.nodes, crew.started, crew.first) == (2, 2, True, False)
-    monkeypatch.setenv("SLURM_NTASKS", "1")  # a job of one task may start its own
-    assert crew_of(run).devices == 3
-    assert not crew_of(run).started
-
-
-TORCHRUN = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port")
-
-
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
-
-
-def test_started_by_torchrun(place: Path, done: dict[int, Path]) -> None:
-    """One folder, one result, one voice; and no flag is needed."""
-    ovor = ("-m", "ovor", "run", "--from", "run.json", "--json")
-    code, said, errors = end(start(place, *TORCHRUN, free_port(), *ovor, OMP_NUM_THREADS="1"))
-    assert code == 0, errors
-    result = json.loads(said)
-    assert result["processes"] == 2
-    assert result["accuracy"] == Folder(done[1] / "oneprompt").result()["accuracy"]
-    assert errors.count("task  1/3") == 1
-    (folder,) = (place / "runs").iterdir()
-    assert difference(folder, done[2] / "oneprompt") <= CLOSE
-
-
-def test_on_two_machines(place: Path, done: dict[int, Path]) -> None:
-    """The second neither writes nor speaks."""
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2", "--json")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
-    (code, said, errors), second = (end(node) for node in nodes)
-    assert second == (0, "", "")
-    assert code == 0, errors
-    assert json.loads(said)["processes"] == 2
-    assert difference(place / "o", done[2] / "oneprompt") <= CLOSE
-
-
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_when_a_process_is_killed_both_machines_hear_of_it(place: Path, rank: int) -> None:
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
-    wait_for(place / "o/checkpoint.safetensors", nodes[0])
-    (killed,) = children(nodes[rank])
-    moment = time.monotonic()
-    os.kill(killed, signal.SIGKILL)
-    for code, said, errors in [end(node) for node in nodes]:
-        assert (code, said) == (1, "")
-        assert re.fullmatch(rf"ovor: Process {rank + 1} of 2 died, .*--resume.*\n", errors)
-    assert time.monotonic() - moment < 60

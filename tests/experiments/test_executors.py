@@ -5,6 +5,8 @@ The Ray clusters are of this machine alone, and none of their processes may be l
 
 import json
 import os
+import pickle
+import secrets
 import shutil
 import signal
 import socket
@@ -34,6 +36,7 @@ from ovor.experiments.folder import Folder
 from ovor.experiments.progress import standing_table
 from ovor.experiments.schedule import Job, work_through
 from ovor.experiments.tables import Row
+from processes import two_machines
 
 FAKE_SLURM = Path(__file__).parent / "fake_slurm"
 
@@ -298,6 +301,8 @@ def ray_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Ray's sockets need a short path; whatever it starts names the folder, and must be gone."""
     folder = Path(tempfile.mkdtemp(prefix="ovor-", dir="/tmp"))
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex())
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -367,6 +372,38 @@ def test_two_ray_machines_share_a_grid(
             list(grid.run_on(place, many, [0], tmp_path))
     finally:
         cluster.shutdown()
+
+
+IN_A_NAMESPACE = """
+import pickle, sys
+from ovor.experiments import grid
+from ovor.experiments.executors.ray import on_ray
+rows, out, address = pickle.load(sys.stdin.buffer)
+list(grid.run_on(on_ray(address, out, "auto", None, None), rows, [0, 1], out))
+"""
+
+
+@pytest.mark.slow
+def test_two_network_namespaces_share_a_grid(
+    rows: list[Row], expected: dict[str, Any], ray_folder: Path, tmp_path: Path
+) -> None:
+    ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=1"]
+    ray += ["--object-store-memory=100000000", "--disable-usage-stats", "--log-color=false"]
+    with two_machines() as link:
+        head, _ = link.addresses
+        first = ["--head", "--port=6379", "--include-dashboard=false"]
+        first += [f"--temp-dir={ray_folder}/ray"]
+        second = [f"--address={head}:6379"]
+        for end, arguments in enumerate([first, second]):
+            where = f"--node-ip-address={link.addresses[end]}"
+            subprocess.run([*link.inside(end), *ray, where, *arguments], check=True)
+        subprocess.run(
+            [*link.inside(0), sys.executable, "-c", IN_A_NAMESPACE],
+            input=pickle.dumps((rows, tmp_path, f"{head}:6379")),
+            check=True,
+        )
+    assert len({event["node"] for event in events(tmp_path, "worker")}) == 2
+    assert written(tmp_path) == expected
 
 
 @pytest.mark.slow

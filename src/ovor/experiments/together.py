@@ -20,8 +20,8 @@ from functools import partial
 from multiprocessing import active_children, get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
+from threading import Event, Thread, Timer
+from typing import Any, NoReturn
 
 import torch
 from lightning_fabric import Fabric
@@ -34,7 +34,15 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from ovor.config import OvorError, Run
-from ovor.experiments.ends import MOMENT, ElsewhereError, died, speaking_of_the_end, unmet
+from ovor.experiments.ends import (
+    MOMENT,
+    ElsewhereError,
+    GiveUp,
+    died,
+    hearing_all,
+    speaking_of_the_end,
+    unmet,
+)
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute
 from ovor.ranks import Ranks
@@ -92,9 +100,10 @@ def crew_of(run: Run) -> Crew:
 
 def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
     """What this process has to do, if it was started as one of them; the first has the result."""
+    signal.signal(signal.SIGTERM, partial(linger, os.getpid()))
     launch: Any = connected(crew, run, "popen").launch
     try:
-        result: dict[str, Any] | None = launch(work, begin, listening)
+        result: dict[str, Any] | None = launch(work, begin, listening, leave)
         return result
     except ElsewhereError:
         sys.exit(1)
@@ -149,21 +158,44 @@ def given(run: Run, path: Path) -> tuple[Run, Path]:
     return run, path
 
 
+def linger(own: int, *_: Any) -> None:
+    """torchrun ends all processes at once when it misses one: first find out which, and say so."""
+    if os.getpid() != own:  # a child that loads images
+        os._exit(128 + signal.SIGTERM)
+    last = Timer(MOMENT + 1, os._exit, [128 + signal.SIGTERM])
+    last.daemon = True
+    last.start()
+
+
+def leave(error: OvorError) -> NoReturn:
+    """At once, from any thread."""
+    cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which progress had hidden
+    print(f"{cursor}ovor: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
 def child(fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]") -> dict[str, Any] | None:
     # At once, also from within a collective: after Ctrl-C, and when the parent is gone.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def give_up(error: OvorError) -> NoReturn:
+        mail.put((fabric.global_rank, error))
+        os._exit(1)
+
     try:
-        return work(fabric, begin, lambda run: nullcontext(mail.put))
+        return work(fabric, begin, lambda run: nullcontext(mail.put), give_up)
     except Exception as error:
         mail.put((fabric.global_rank, portable(error)))
         raise
 
 
-def work(fabric: Fabric, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
+def work(
+    fabric: Fabric, begin: Beginning, listening: Listening, give_up: GiveUp
+) -> dict[str, Any] | None:
     """What each process does."""
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     result = None
-    with speaking_of_the_end(ranks):
+    with hearing_all(ranks, give_up), speaking_of_the_end(ranks):
         run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
         if ranks.rank == 0:
             with listening(run) as listen:
@@ -181,12 +213,14 @@ def cause(
     """Of all that was heard, what came first: a process's own failure, before those of others that
     noticed it."""
     own = [failure for _, failure in failures if not isinstance(failure, ElsewhereError)]
-    if isinstance(error, ProcessExitedException):
+    if isinstance(error, ProcessExitedException) and error.exit_code < 0:  # by a signal
         return died(first + error.error_index, size)
     if own:
         return own[0]
     if failures:
         return OvorError(str(failures[0][1]))
+    if isinstance(error, ProcessExitedException):
+        return died(first + error.error_index, size)
     if re.search(r"Dist(Store|Network|Backend)Error", str(error)):
         return unmet()
     return error

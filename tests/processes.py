@@ -1,0 +1,154 @@
+"""One run in several processes: forked from the test, or started as a person would."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from torch import Tensor
+from torch import distributed as dist
+from torch.multiprocessing.spawn import start_processes
+
+from ovor.ranks import Ranks
+
+# float32 sums in another order differ in the seventh digit; Adam divides by the gradient's size, so
+# that such a difference in a gradient of nearly zero is one of the step. A hundredth of one step:
+CLOSE = 1e-4  # of lr 1e-2
+SECONDS = 120  # for anything here, on a busy machine
+
+
+def together(size: int, folder: Path, work: Callable[..., None], *args: Any) -> None:
+    """In so many processes; forked, as loading torch anew would take longer than all the rest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    meeting = folder / f"meeting-{time.monotonic_ns()}"
+    arguments = (size, str(meeting), work, args)
+    processes = start_processes(_joined, arguments, nprocs=size, join=False, start_method="fork")
+    end = time.monotonic() + SECONDS
+    while not processes.join(timeout=1):
+        assert time.monotonic() < end
+
+
+def _joined(
+    rank: int, size: int, meeting: str, work: Callable[..., None], args: tuple[Any, ...]
+) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    work(Ranks(rank, size), *args)
+    dist.barrier()
+
+
+def difference(one: Path, other: Path) -> float:
+    """The largest, in all that was learned or kept."""
+    found, expected = (load_file(path / "weights.safetensors") for path in (one, other))
+    assert found.keys() == expected.keys()
+    pairs = [(without_key_biases(found[k]), without_key_biases(expected[k])) for k in found]
+    return max((a.double() - b.double()).abs().max().item() for a, b in pairs)
+
+
+def without_key_biases(tensor: Tensor) -> Tensor:
+    """Attention does not feel them: their gradient is nothing but rounding, of which Adam makes
+    whole steps. That concerns L2, which trains attention by Adam."""
+    return tensor.view(3, -1)[::2] if tensor.shape == (3 * 64,) else tensor
+
+
+def start(
+    folder: Path, *arguments: str, inside: Sequence[str] = (), **environment: str
+) -> subprocess.Popen[str]:
+    """A module of Python; `inside` is a command that takes a command."""
+    return subprocess.Popen(
+        [*inside, sys.executable, "-m", *arguments],
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What runs in the background is deaf to Ctrl-C, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    try:
+        said, errors = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    return process.returncode, said, errors
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    limit = time.monotonic() + SECONDS
+    while not path.exists():
+        assert time.monotonic() < limit
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+def children(process: subprocess.Popen[str]) -> Iterator[int]:
+    """The processes that do the run, in the order in which they were started."""
+    for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            yield int(pid)
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+class Link:
+    """Two network namespaces of this machine, as if they were two machines, and a cable."""
+
+    addresses = "10.77.0.1", "10.77.0.2"
+
+    def __init__(self) -> None:
+        self.names = [f"ovor-{os.getpid()}-{end}" for end in "ab"]
+        self.cables = [f"ovor{os.getpid()}{end}" for end in "ab"]
+
+    def inside(self, end: int) -> list[str]:
+        return ["ip", "netns", "exec", self.names[end]]
+
+    def cut(self) -> None:
+        ip("-n", self.names[0], "link", "set", self.cables[0], "down")
+
+    def lay(self) -> None:
+        for name in self.names:
+            ip("netns", "add", name)
+        (here, there), (one, other) = self.names, self.cables
+        ip("link", "add", one, "netns", here, "type", "veth", "peer", "name", other, "netns", there)
+        for name, cable, address in zip(self.names, self.cables, self.addresses, strict=True):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", cable)
+            for device in (cable, "lo"):
+                ip("-n", name, "link", "set", device, "up")
+
+    def remove(self) -> None:
+        """With all that runs there."""
+        for name in self.names:
+            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, check=False)
+            for pid in pids.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@contextmanager
+def two_machines() -> Iterator[Link]:
+    link = Link()
+    try:
+        try:
+            link.lay()
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("no network namespaces: they need Linux, root and the command ip")
+        yield link
+    finally:
+        link.remove()

@@ -1,0 +1,267 @@
+"""The processes of one run, started in every way: one result, one sentence when one stops."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import NoReturn
+
+import pytest
+from torch import distributed as dist
+from torch.multiprocessing.spawn import ProcessExitedException
+
+from ovor.config import RUN, OvorError, Run
+from ovor.experiments import ends
+from ovor.experiments.folder import Folder
+from ovor.experiments.single import execute
+from ovor.experiments.together import crew_of
+from ovor.ranks import Ranks
+from processes import (
+    CLOSE,
+    children,
+    difference,
+    end,
+    free_port,
+    start,
+    together,
+    two_machines,
+    wait_for,
+)
+
+pytestmark = pytest.mark.xdist_group("ranks")  # two at a time would be slow
+
+
+@pytest.fixture
+def place(tmp_path: Path, tiny_run: Run) -> Path:
+    (tmp_path / "run.json").write_bytes(RUN.dump_json(tiny_run))
+    long = replace(tiny_run, epochs=2000, vor=None)
+    (tmp_path / "long.json").write_bytes(RUN.dump_json(long))
+    return tmp_path
+
+
+def test_when_a_process_is_killed_the_run_stops_with_a_sentence_and_others_continue(
+    place: Path, tiny_run: Run
+) -> None:
+    """Three begin it, two finish it."""
+    run = replace(tiny_run, epochs=30)
+    (place / "run.json").write_bytes(RUN.dump_json(run))
+    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--devices", "3")
+    process = start(place, *command)
+    wait_for(place / "o/checkpoint.safetensors", process)
+    _, middle, _ = children(process)
+    killed = time.monotonic()
+    os.kill(middle, signal.SIGKILL)
+    code, said, errors = end(process)
+    assert time.monotonic() - killed < 60
+    assert (code, said) == (1, "")
+    assert re.fullmatch(r"ovor: Process 2 of 3 died, .*--resume continues.*\n", errors)
+    assert not (place / "o/result.json").exists()
+    code, said, errors = end(
+        start(place, "ovor", "run", "--resume", "--out", "o", "--devices", "2", "--json")
+    )
+    assert code == 0, errors
+    alone = execute(run, Folder(place / "alone"))
+    assert json.loads(said)["processes"] == 2
+    assert json.loads(said)["accuracy"] == alone["accuracy"]
+    assert difference(place / "o", place / "alone") <= CLOSE
+    log = (place / "o/events.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["event"] == "begin" for line in log) == 2
+
+
+def stop_or_hear(ranks: Ranks, folder: Path) -> None:
+    """The last process is stopped, as if its machine were gone: nothing closes its connections."""
+
+    def give_up(error: OvorError) -> NoReturn:
+        (folder / f"heard-{ranks.rank}").write_text(str(error))
+        os._exit(1)
+
+    with ends.hearing_all(ranks, give_up):
+        dist.barrier()
+        time.sleep(3 * ends.SILENCE)  # while all live, nobody gives up
+        if ranks.rank == ranks.size - 1:
+            (folder / "stopped").write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        dist.barrier()  # of no end
+
+
+def test_who_gives_no_sign_of_life_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "BEAT", 0.1)
+    monkeypatch.setattr(ends, "SILENCE", 1.0)
+    heard = [tmp_path / f"heard-{rank}" for rank in (0, 1)]
+
+    def remove() -> None:
+        while not all(file.exists() for file in heard):
+            time.sleep(0.1)
+        os.kill(int((tmp_path / "stopped").read_text()), signal.SIGKILL)
+
+    Thread(target=remove, daemon=True).start()
+    with pytest.raises(ProcessExitedException) as error:
+        together(3, tmp_path, stop_or_hear, tmp_path)
+    assert error.value.exit_code == 1
+    for file in heard:
+        said = file.read_text()
+        assert said.startswith("Process 3 of 3 gives no sign of life")
+        assert "--resume" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_when_a_machine_hangs_the_other_hears_of_it(place: Path, rank: int) -> None:
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
+    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    wait_for(place / "o/checkpoint.safetensors", nodes[0])
+    (stopped,) = children(nodes[rank])
+    moment = time.monotonic()
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        code, said, errors = end(nodes[1 - rank])
+        assert time.monotonic() - moment < 60
+        assert (code, said) == (1, "")
+        assert re.fullmatch(rf"ovor: Process {rank + 1} of 2 gives no sign of life.*\n", errors)
+    finally:
+        os.kill(stopped, signal.SIGKILL)
+        assert end(nodes[rank])[0] == 1
+
+
+@pytest.mark.slow
+def test_when_the_cable_is_cut_both_machines_notice(place: Path) -> None:
+    """Two network namespaces; no connection is closed."""
+    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
+    with two_machines() as link:
+        meeting = {"MASTER_ADDR": link.addresses[0], "MASTER_PORT": "29500"}
+        nodes = [
+            start(
+                place,
+                *command,
+                inside=link.inside(node),
+                **meeting,
+                NODE_RANK=str(node),
+                GLOO_SOCKET_IFNAME=link.cables[node],
+            )
+            for node in (0, 1)
+        ]
+        wait_for(place / "o/checkpoint.safetensors", nodes[0])
+        moment = time.monotonic()
+        link.cut()
+        for node, (code, said, errors) in enumerate([end(node) for node in nodes]):
+            assert (code, said) == (1, "")
+            other = 2 - node
+            assert re.fullmatch(rf"ovor: Process {other} of 2 gives no sign of life.*\n", errors)
+        assert time.monotonic() - moment < 60
+
+
+def test_an_image_that_one_process_cannot_read_stops_all(place: Path, tiny_run: Run) -> None:
+    shutil.copytree(tiny_run.data.removeprefix("folder:"), place / "images")
+    (place / "images/train/class0/3.png").write_bytes(b"no image")
+    broken = replace(tiny_run, data=f"folder:{place / 'images'}")
+    (place / "run.json").write_bytes(RUN.dump_json(broken))
+    process = start(place, "ovor", "run", "--from", "run.json", "--out", "o", "--devices", "2")
+    code, said, errors = end(process)
+    assert (code, said) == (1, "")
+    assert errors.count("\n") == 1
+    assert "class0/3.png" in errors
+
+
+def test_ctrl_c_stops_all_and_says_how_to_continue(place: Path) -> None:
+    process = start(place, "ovor", "run", "--from", "long.json", "--out", "o", "--devices", "2")
+    wait_for(place / "o/checkpoint.safetensors", process)
+    working = list(children(process))
+    assert len(working) == 2
+    process.send_signal(signal.SIGINT)
+    code, _, errors = end(process)
+    assert code == 130
+    assert errors.endswith("Stopped. Continue with: ovor run --resume --out o\n")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in working)
+
+
+def test_who_started_the_processes_is_found_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(devices=3)
+    crew = crew_of(run)
+    assert (crew.size, crew.started, crew.first) == (3, False, True)
+    slurm = {"NTASKS": 4, "NNODES": 2, "PROCID": 3, "LOCALID": 1, "NODEID": 1, "JOB_ID": 7}
+    for name, value in slurm.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    with pytest.raises(OvorError, match="--ntasks-per-node"):
+        crew_of(run)
+    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "2")
+    crew = crew_of(run)
+    assert (crew.devices, crew.nodes, crew.started, crew.first) == (2, 2, True, False)
+    monkeypatch.setenv("SLURM_NTASKS", "1")  # a job of one task may start its own
+    assert crew_of(run).devices == 3
+    assert not crew_of(run).started
+
+
+TORCHRUN = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port")
+
+
+@pytest.fixture(scope="module")
+def alone(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """The run of run.json by one process."""
+    folder = Folder(tmp_path_factory.mktemp("alone") / "o")
+    execute(tiny_run, folder)
+    return folder
+
+
+def test_started_by_torchrun(place: Path, alone: Folder) -> None:
+    """One folder, one result, one voice; and no flag is needed."""
+    ovor = ("-m", "ovor", "run", "--from", "run.json", "--json")
+    code, said, errors = end(start(place, *TORCHRUN, free_port(), *ovor, OMP_NUM_THREADS="1"))
+    assert code == 0, errors
+    result = json.loads(said)
+    assert result["processes"] == 2
+    assert result["accuracy"] == alone.result()["accuracy"]
+    assert errors.count("task  1/3") == 1
+    (folder,) = (place / "runs").iterdir()
+    assert difference(folder, alone.path) <= CLOSE
+
+
+@pytest.mark.slow
+def test_when_torchrun_loses_a_process_the_others_say_so(place: Path) -> None:
+    """torchrun adds words of its own."""
+    ovor = ("-m", "ovor", "run", "--from", "long.json", "--out", "o")
+    process = start(place, *TORCHRUN, free_port(), *ovor, OMP_NUM_THREADS="1")
+    wait_for(place / "o/checkpoint.safetensors", process)
+    _, last = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    moment = time.monotonic()
+    os.kill(int(last), signal.SIGKILL)
+    code, said, errors = end(process)
+    assert time.monotonic() - moment < 60
+    assert (code, said) == (1, "")
+    assert errors.count("ovor: Process 2 of 2 died") == 1
+
+
+def test_on_two_machines(place: Path, alone: Folder) -> None:
+    """The second neither writes nor speaks."""
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2", "--json")
+    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    (code, said, errors), second = (end(node) for node in nodes)
+    assert second == (0, "", "")
+    assert code == 0, errors
+    assert json.loads(said)["processes"] == 2
+    assert difference(place / "o", alone.path) <= CLOSE
+
+
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_when_a_process_is_killed_both_machines_hear_of_it(place: Path, rank: int) -> None:
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
+    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    wait_for(place / "o/checkpoint.safetensors", nodes[0])
+    (killed,) = children(nodes[rank])
+    moment = time.monotonic()
+    os.kill(killed, signal.SIGKILL)
+    for code, said, errors in [end(node) for node in nodes]:
+        assert (code, said) == (1, "")
+        assert re.fullmatch(rf"ovor: Process {rank + 1} of 2 died, .*--resume.*\n", errors)
+    assert time.monotonic() - moment < 60
