@@ -1,4 +1,5 @@
-"""One task of up to a million features in a file: time and memory of its outliers.
+"""One task of up to a million features in a file: time and memory of its outliers, and of an epoch
+of the head phase with them.
 
 Each size runs in a process of its own. Pages of a mapped file count as resident memory as long as
 they are mapped, though the system can take them back at any time; so both are reported: all that
@@ -12,8 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,15 +24,25 @@ import torch
 
 from benchmarks.harness import Row
 from benchmarks.memory import resident
+from benchmarks.models import random_vit
+from ovor.analysis.cost import VIT_B
 from ovor.config import Npos
-from ovor.outliers import npos, synthesize
+from ovor.experiments.single import prepare
+from ovor.learners import build_learner
+from ovor.outliers import boundary, npos, synthesize
+from ovor.presets import settings
 from ovor.store import Store
+from ovor.train import head_epoch
 
 CLASSES, WIDTH, SEED = 20, 384, 0
 SIZES = (10_000, 100_000, 1_000_000)
 BATCH = 10_000
+WIDE = replace(VIT_B, depth=1)  # for the head phase, which does not use the rest
+HEAD = 100_000  # features
+HEAD_CLASSES = 200
 PLACES: dict[str, tuple[object, str]] = {
     "boundary": (npos, "farthest_from_others"),
+    "its parts": (boundary, "cut"),
     "bounds": (npos.Candidates, "_bounds"),
     "scores": (npos.Candidates, "_kth_squares"),
 }
@@ -54,6 +65,27 @@ def measure(quick: bool) -> Iterator[Row]:
         yield Row("  peak of anonymous memory", "", (figures["anonymous"],), "MB")
         yield Row("  features", "", (figures["features"],), "MB")
         before = figures
+    name = f"head phase, an epoch of {HEAD:,} features of ViT-B"
+    yield Row(name, "", tuple(of_head_phase() for _ in range(3)), "s")
+
+
+def of_head_phase() -> float:
+    """Seconds, in the batches of the paper and with as many outliers as it has a class."""
+    with TemporaryDirectory() as folder:
+        session, _ = prepare(replace(settings("quickdraw", "ovor"), batch_size=128), Path(folder))
+    learner = build_learner("linear", {}, random_vit(WIDE), nullcontext)
+    learner.begin_task(HEAD_CLASSES, (SEED, 0))
+    optimizer, vor = learner.optimizer(session.run), session.run.vor
+    assert vor is not None
+    draw = torch.Generator().manual_seed(SEED)
+    features, outliers = (
+        torch.randn(count, WIDE.embed_dim, generator=draw)
+        for count in (HEAD, vor.npos.beta * HEAD_CLASSES)
+    )
+    stored = features, torch.arange(HEAD) % HEAD_CLASSES, outliers
+    start = time.perf_counter()
+    head_epoch(session, learner, optimizer, vor, stored, 0, 0)
+    return time.perf_counter() - start
 
 
 def child(size: int) -> dict[str, float]:

@@ -14,9 +14,11 @@ from typing import Any
 
 from ovor.analysis.cost import VIT_B, Setting, measure
 
+HEAD = "head phase, an epoch of 100,000 features of ViT-B"
 RESULTS = Path(__file__).parent / "results"
 TASKS = 100
 EPOCHS, VOR_EPOCHS = 20, 4  # as on CIFAR-100, the paper's largest
+IMAGENET_21K = 14_197_122.0  # images of 21,841 classes
 TEST_SHARE = 1 / 10  # of as many images as there are to learn from
 # Not measured: nothing here has a GPU, a network or photographs of this size.
 ASSUMED = {
@@ -26,6 +28,7 @@ ASSUMED = {
     "bytes/s from storage to a GPU's machine": 1e9,
     "bytes/s between machines": 10e9,
     "images of a step on one GPU": 256.0,
+    "seconds of a step too small for a GPU": 1e-3,
 }
 
 
@@ -36,6 +39,8 @@ class Measured:
     flops: float  # per second, of a step on the two cores
     views: float  # per second and core, JPEGs decoded, cropped and resized
     npos: dict[int, float]  # seconds by number of features
+    shared: float  # of those, the part that is divided among processes
+    head: float  # seconds of an epoch of the head phase, a feature
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Machine:
     read: float  # bytes per second
     devices: int = 1
     npos_speed: float = 1.0  # over the two cores
+    gpu: bool = True
 
 
 def figure(rows: list[dict[str, Any]], what: str) -> float:
@@ -56,11 +62,14 @@ def measured() -> Measured:
     parts = json.loads((RESULTS / "performance.json").read_text())["parts"]
     store = json.loads((RESULTS / "scaling.json").read_text())["parts"]["store"]
     times = {row["what"]: row["median"] for row in store if row["what"].endswith("store: time")}
+    shares = {row["what"].strip(): row["median"] / 100 for row in store if row["unit"] == "%"}
     return Measured(
         step_macs=1e9 * figure(parts["step"], "arithmetic of a step, oneprompt"),
         look_macs=measure("oneprompt", Setting(tasks=1)).own_macs,
         flops=1e9 * figure(parts["step"], "  arithmetic of the step"),
         views=figure(parts["input"], "views of 256-px JPEGs by a core"),
+        shared=shares["boundary"] - shares["its parts"] + shares["scores"],
+        head=figure(store, HEAD) / 1e5,
         npos={int(what.split()[1].replace(",", "")): time for what, time in times.items()},
     )
 
@@ -76,24 +85,25 @@ def npos_seconds(found: Measured, features: float) -> float:
 
 def phases(found: Measured, images: float, machine: Machine) -> dict[str, float]:
     """Seconds of a whole run of TASKS tasks, by what they are spent on."""
-    train, looks = EPOCHS - VOR_EPOCHS, VOR_EPOCHS
+    train, looks, many = EPOCHS - VOR_EPOCHS, VOR_EPOCHS, machine.devices
     tested = images * TEST_SHARE * (TASKS + 1) / 2  # after each task on all tasks so far
     read = images * (train + looks) + tested
-    speed = machine.flops * machine.devices
-    steps = images * train / (ASSUMED["images of a step on one GPU"] * machine.devices)
+    speed = machine.flops * many
+    batch = ASSUMED["images of a step on one GPU"] * many
+    # Every process searches for the parts and bounds alone, and does the whole head phase.
+    search = (1 - found.shared + found.shared / many) / machine.npos_speed
+    small_steps = images * looks / batch * ASSUMED["seconds of a step too small for a GPU"]
+    sent = 2 * gradient_bytes() * images * train / batch  # to and from each machine
+    sent += 4 * VIT_B.embed_dim * (images * looks + tested)  # features, to all
     return {
         "training": 2 * found.step_macs * images * train / speed,
         "features for VOR": 2 * found.look_macs * images * looks / speed,
         "testing": 2 * found.look_macs * tested / speed,
-        "decoding": read / (found.views * machine.cores * machine.devices),
-        "reading": read * ASSUMED["bytes of a JPEG"] / (machine.read * machine.devices),
-        "outliers": TASKS
-        * VOR_EPOCHS
-        * npos_seconds(found, images / TASKS)
-        / (machine.npos_speed * machine.devices),
-        "network": 0.0
-        if machine.devices == 1
-        else steps * 2 * gradient_bytes() / ASSUMED["bytes/s between machines"],
+        "decoding": read / (found.views * machine.cores * many),
+        "reading": read * ASSUMED["bytes of a JPEG"] / (machine.read * many),
+        "outliers": TASKS * VOR_EPOCHS * npos_seconds(found, images / TASKS) * search,
+        "head phase": small_steps if machine.gpu else images * looks * found.head,
+        "network": 0.0 if many == 1 else sent / ASSUMED["bytes/s between machines"],
     }
 
 
@@ -103,15 +113,16 @@ def gradient_bytes(classes: float = 220) -> float:
     return 4 * (prompt + (VIT_B.embed_dim + 1) * classes)
 
 
+def gpus(count: int) -> Machine:
+    """NPOS as it is, on the cores beside each."""
+    flops, cores = ASSUMED["FLOP/s of a GPU that ViT-B reaches"], ASSUMED["cores beside a GPU"]
+    read = ASSUMED["bytes/s from storage to a GPU's machine"]
+    name = "1 GPU" if count == 1 else f"{count:,} GPUs"
+    return Machine(name, flops, cores, read, count, npos_speed=cores / 2)
+
+
 def machines(found: Measured) -> list[Machine]:
-    gpu = ASSUMED["FLOP/s of a GPU that ViT-B reaches"]
-    cores, read = ASSUMED["cores beside a GPU"], ASSUMED["bytes/s from storage to a GPU's machine"]
-    faster = cores / 2  # NPOS as it is, on the cores beside the GPU
-    return [
-        Machine("2 cores", found.flops, 2, 1e9),
-        Machine("1 GPU", gpu, cores, read, npos_speed=faster),
-        Machine("64 GPUs", gpu, cores, read, 64, npos_speed=faster),
-    ]
+    return [Machine("2 cores", found.flops, 2, 1e9, gpu=False), gpus(1), gpus(64)]
 
 
 def duration(seconds: float) -> str:
@@ -124,7 +135,8 @@ def duration(seconds: float) -> str:
 def total(spent: dict[str, float]) -> float:
     """What is done by the GPU, by the cores and by the storage goes on at the same time."""
     computing = sum(spent[name] for name in ("training", "features for VOR", "testing", "network"))
-    return max(computing, spent["decoding"], spent["reading"]) + spent["outliers"]
+    overlapping = max(computing, spent["decoding"], spent["reading"])
+    return overlapping + spent["outliers"] + spent["head phase"]
 
 
 def by_powers(found: Measured) -> str:
@@ -149,8 +161,12 @@ def row_of(found: Measured, images: float, name: str) -> str:
     cells = [name, f"{work:.1e}", in_bytes(read), in_bytes(features)]
     for machine in machines(found):
         spent = phases(found, images, machine)
-        cells += [duration(total(spent)), max(spent, key=lambda phase: spent[phase])]
+        cells += [duration(total(spent)), most_of(spent)]
     return "| " + " | ".join(cells) + " |"
+
+
+def most_of(spent: dict[str, float]) -> str:
+    return max(spent, key=lambda phase: spent[phase])
 
 
 def in_bytes(count: float) -> str:
@@ -161,13 +177,26 @@ def in_bytes(count: float) -> str:
 
 
 def imagenet_21k(found: Measured) -> str:
-    """14,197,122 images of 21,841 classes."""
-    images = 14_197_122.0
     lines = ["| phase | 2 cores | 1 GPU | 64 GPUs |", "|---|---|---|---|"]
-    each = [phases(found, images, machine) for machine in machines(found)]
+    each = [phases(found, IMAGENET_21K, machine) for machine in machines(found)]
     for phase in each[0]:
         lines.append(f"| {phase} | " + " | ".join(duration(spent[phase]) for spent in each) + " |")
     lines.append("| **all** | " + " | ".join(duration(total(spent)) for spent in each) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def by_gpus(found: Measured) -> str:
+    """ImageNet-21k, and a billion images, on ever more of them."""
+    lines = [
+        "| GPUs | ImageNet-21k | most of it | 10^9 images | most of it |",
+        "|---|---|---|---|---|",
+    ]
+    for count in (1, 10, 100, 1000, 10_000):
+        cells = [f"{count:,}"]
+        for images in (IMAGENET_21K, 1e9):
+            spent = phases(found, images, gpus(count))
+            cells += [duration(total(spent)), most_of(spent)]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -175,6 +204,7 @@ def main() -> None:
     found = measured()
     print(by_powers(found))
     print(imagenet_21k(found))
+    print(by_gpus(found))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def together(size: int, folder: Path, work: Callable[..., None], *args: Any) -> 
     arguments = (size, str(meeting), work, args)
     processes = start_processes(_joined, arguments, nprocs=size, join=False, start_method="fork")
     end = time.monotonic() + SECONDS
-    while not processes.join(timeout=1):
+    while not processes.join(timeout=1, grace_period=15):  # for the others, when one fails
         assert time.monotonic() < end
 
 

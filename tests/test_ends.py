@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -76,11 +77,11 @@ def test_when_a_process_is_killed_the_run_stops_with_a_sentence_and_others_conti
 def stop_or_hear(ranks: Ranks, folder: Path) -> None:
     """The last process is stopped, as if its machine were gone: nothing closes its connections."""
 
-    def give_up(error: OvorError) -> NoReturn:
+    def give_up(error: Exception) -> NoReturn:
         (folder / f"heard-{ranks.rank}").write_text(str(error))
         os._exit(1)
 
-    with ends.hearing_all(ranks, give_up):
+    with ends.speaking_of_the_end(ranks, give_up):
         dist.barrier()
         time.sleep(3 * ends.SILENCE)  # while all live, nobody gives up
         if ranks.rank == ranks.size - 1:
@@ -158,6 +159,46 @@ def test_when_the_cable_is_cut_both_machines_notice(place: Path) -> None:
         assert time.monotonic() - moment < 60
 
 
+def busy(ranks: Ranks, folder: Path, how: str) -> None:
+    """The last process is busy for long when something happens to another."""
+
+    def give_up(error: Exception) -> NoReturn:
+        raise AssertionError
+
+    try:
+        with ends.speaking_of_the_end(ranks, give_up):
+            dist.barrier()
+            if ranks.rank == 2:
+                time.sleep(5)
+            if ranks.rank == 1 and how == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if ranks.rank == 1:
+                raise OvorError("no such image")
+            exchanged(ranks)
+    except (OvorError, ends.ElsewhereError) as error:
+        (folder / f"{how}-{ranks.rank}").write_text(str(error))
+    os._exit(0)
+
+
+def exchanged(ranks: Ranks) -> None:
+    ranks.told(None)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [("killed", "Process 2 of 3 died"), ("raised", "Process 2 of 3 has stopped: no such image")],
+)
+def test_who_is_busy_for_long_still_learns_what_happened(
+    how: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "BEAT", 0.1)
+    monkeypatch.setattr(ends, "QUIET", 1.0)
+    with suppress(ProcessExitedException):
+        together(3, tmp_path, busy, tmp_path, how)
+    for rank in (0, 2):
+        assert (tmp_path / f"{how}-{rank}").read_text().startswith(sentence)
+
+
 def test_an_image_that_one_process_cannot_read_stops_all(place: Path, tiny_run: Run) -> None:
     shutil.copytree(tiny_run.data.removeprefix("folder:"), place / "images")
     (place / "images/train/class0/3.png").write_bytes(b"no image")
@@ -199,6 +240,55 @@ def test_who_started_the_processes_is_found_from_the_environment(
     monkeypatch.setenv("SLURM_NTASKS", "1")  # a job of one task may start its own
     assert crew_of(run).devices == 3
     assert not crew_of(run).started
+
+
+def test_variables_that_mean_somebody_else_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_RANK", "1")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    for run in (Run(), Run(devices=2)):
+        assert crew_of(run).first
+        assert not crew_of(run).started
+
+
+def test_what_several_machines_need_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(nodes=2)
+    monkeypatch.setenv("MASTER_ADDR", "first")
+    with pytest.raises(OvorError, match="needs MASTER_PORT and NODE_RANK in the environment"):
+        crew_of(run)
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    for rank in ("2", "-1", "x"):
+        monkeypatch.setenv("NODE_RANK", rank)
+        with pytest.raises(OvorError, match="must be from 0 to 1"):
+            crew_of(run)
+    monkeypatch.setenv("NODE_RANK", "1")
+    assert not crew_of(run).first
+
+
+def test_torchrun_with_one_process_starts_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert crew_of(Run()).size == 1
+    with pytest.raises(OvorError, match="--nproc-per-node"):
+        crew_of(Run(devices=2))
+
+
+@pytest.mark.slow
+def test_what_stops_the_first_machine_before_it_begins_is_heard_by_the_other(place: Path) -> None:
+    (place / "o").mkdir()
+    (place / "o/mine").touch()
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2")
+    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    first, second = (end(node) for node in nodes)
+    assert first == (
+        1,
+        "",
+        "ovor: o is not empty: add --resume to continue the run in it, or name another.\n",
+    )
+    assert second[:2] == (1, "")
+    assert "Process 1 of 2 has stopped: o is not empty" in second[2]
 
 
 TORCHRUN = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port")

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
@@ -20,8 +21,7 @@ from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
     from ovor.experiments.folder import Folder
-    from ovor.experiments.together import Crew
-    from ovor.session import Listener
+    from ovor.experiments.together import Beginning, Crew
 
 Options = TypeVar("Options")
 SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report"}
@@ -64,7 +64,8 @@ def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.together import crew_of, join
+    from ovor.experiments.single import silent
+    from ovor.experiments.together import crew_of, given, join, start
     from ovor.report import make
 
     crew = crew_of(arguments.run)
@@ -78,17 +79,15 @@ def run_command(argv: list[str]) -> None:
         if crew.started:
             result = join(crew, arguments.run, begin, RunProgress)
         elif crew.first:
-            run, _ = begin()
-            with RunProgress(run) as listen:
-                result = execute_here(crew_of(run), run, chosen[0], listen)
+            result = begin_here(crew, arguments.run, begin)
         else:
-            result = execute_here(crew, arguments.run, None, None)
+            result = start(crew, arguments.run, partial(given, Run(), Path()), silent)
     except KeyboardInterrupt:
         if not crew.first:
             sys.exit(130)
         if not chosen or not chosen[0].run_file.exists():
             raise
-        sys.exit(stopped(f"Stopped. Continue with: ovor run --resume --out {chosen[0].path}"))
+        sys.exit(stopped(f"Stopped. Continue with: {how_to_continue(chosen[0])}"))
     if result is None:  # the first process tells
         return
     (folder,) = chosen
@@ -100,16 +99,33 @@ def run_command(argv: list[str]) -> None:
         write_report(lambda: make.of_folders([folder.path]), folder.report_file)
 
 
-def execute_here(
-    crew: "Crew", run: Run, folder: "Folder | None", listen: "Listener | None"
-) -> dict[str, Any] | None:
-    """In this process, or in as many as the run wants; the first machine has folder and result."""
+def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] | None:
+    """On the first machine: in this process, or in as many as the run wants."""
+    from ovor.experiments.folder import Folder
+    from ovor.experiments.progress import RunProgress
     from ovor.experiments.single import execute, silent
-    from ovor.experiments.together import start
+    from ovor.experiments.together import crew_of, given, refused, start
 
-    if folder and (crew.size == 1 or folder.finished):
-        return execute(run, folder, listen or silent)
-    return start(crew, run, folder, listen or silent)
+    try:
+        run, path = begin()
+    except OvorError as error:
+        if crew.nodes > 1:  # other machines wait
+            start(crew, asked, partial(refused, error), silent)
+        raise
+    crew, folder = crew_of(run), Folder(path)
+    with RunProgress(run) as listen:
+        if crew.size == 1 or (folder.finished and crew.nodes == 1):
+            return execute(run, folder, listen)
+        return start(crew, run, partial(given, run, path), listen)
+
+
+def how_to_continue(folder: "Folder") -> str:
+    """With the numbers of processes, which several machines must be told."""
+    from ovor.experiments.folder import read_run
+
+    run = read_run(folder.run_file)
+    many = f" --devices {run.devices} --nodes {run.nodes}, on each" if run.nodes > 1 else ""
+    return f"ovor run --resume --out {folder.path}{many}"
 
 
 def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder") -> Run:

@@ -1,132 +1,140 @@
 """How the processes of a run learn of each other's end.
 
-Whoever stops leaves word in the store that connected them all. Whoever finds a connection closed
-looks there; where no word was left, the one that does not report either has died. A machine that
-vanishes closes no connection; that nothing is heard of it any more tells.
+They meet in the store that connected them all. Whoever stops leaves word there. Everybody gives
+signs of life there, so that a machine that vanishes or hangs, and so closes no connection, is
+noticed too. A thread does this, because the main one may be busy, or in an exchange without end.
 """
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread, Timer
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from torch import distributed as dist
-from torch._C._distributed_c10d import Store
 
 from ovor.config import OvorError
 from ovor.ranks import LostError, Ranks
 
-MOMENT = 5.0  # seconds for the processes to hear of each other
-BEAT = 3.0  # seconds between two signs of life of a process
-SILENCE = 30.0  # seconds without one after which it counts as lost
+BEAT = 1.0  # seconds between two signs of life of a process
+QUIET = 5.0  # seconds without one: when a connection broke, the process that it led to is dead
+SILENCE = 30.0  # seconds without one: it is lost though no connection broke
 
-GiveUp = Callable[[OvorError], NoReturn]
+GiveUp = Callable[[Exception], NoReturn]
 
 
 class ElsewhereError(Exception):
     """Another process has stopped, and has said why."""
 
 
+class Others:
+    """What is heard of the other processes."""
+
+    def __init__(self, ranks: Ranks, give_up: GiveUp) -> None:
+        # The first process keeps the store, or torchrun does; this connection is the thread's own.
+        self.shared = cast(Any, dist.distributed_c10d._get_default_store())
+        self.store = self.shared.clone()
+        self.ranks, self.give_up, self.over = ranks, give_up, Event()
+        self.signs = [b""] * ranks.size
+        self.since = [time.monotonic()] * ranks.size  # when each sign was new
+        self.heard = Event()
+        self.word: ElsewhereError | None = None
+        self.thread = Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        number = 0
+        while not self.over.wait(BEAT if number else 0):
+            number += 1
+            # A store that hangs is waited for without end.
+            hanging = Timer(SILENCE, self.give_up, [lost(0, self.ranks.size)])
+            hanging.start()
+            try:
+                self._exchange(number)
+            except RuntimeError:  # the store is gone; the main thread may notice, and say more
+                self.heard.set()
+                if not self.over.wait(2 * QUIET):
+                    self.give_up(self.word or lost(0, self.ranks.size))
+                return
+            finally:
+                hanging.cancel()
+            if self.word and not self.over.wait(SILENCE):
+                self.give_up(self.word)
+            silent = self.silent(SILENCE)
+            if silent and not self.over.is_set():
+                self.give_up(lost(silent[0], self.ranks.size))
+
+    def _exchange(self, number: int) -> None:
+        names = [f"sign {rank}" for rank in range(self.ranks.size)]
+        self.store.set(names[self.ranks.rank], str(number))
+        found, now = self.store.multi_get(names), time.monotonic()
+        # After a pause of its own, as by Ctrl-Z, a process has heard nobody, and all begin anew.
+        paused = now - self.since[self.ranks.rank] > SILENCE / 2
+        for rank, sign in enumerate(found):
+            if paused or sign != self.signs[rank]:
+                self.signs[rank], self.since[rank] = sign, now
+        if self.store.check(["why"]):
+            rank, why = json.loads(self.store.get("why"))
+            if rank != self.ranks.rank:
+                self.word = ElsewhereError(why)
+                self.store.add("read", 1)
+            self.heard.set()
+
+    def silent(self, seconds: float) -> list[int]:
+        """Who gave no sign for so long, the longest first."""
+        now = time.monotonic()
+        silent = [rank for rank, since in enumerate(self.since) if now - since > seconds]
+        return sorted(silent, key=lambda rank: self.since[rank])
+
+    def leave_word(self, why: str, dead: int = 0) -> bool:
+        """Whether this is the first to say why the run stops; it stays until the living have read,
+        as the store may go with it."""
+        try:
+            if self.shared.add("stopped", 1) > 1:
+                return False
+            self.shared.set("why", json.dumps([self.ranks.rank, why]))
+            if dist.get_backend() == "gloo":
+                dist.destroy_process_group()  # closes the connections, which the others notice
+            end, readers = time.monotonic() + QUIET, self.ranks.size - 1 - dead
+            while self.shared.add("read", 0) < readers and time.monotonic() < end:
+                time.sleep(0.05)
+        except RuntimeError:  # the store is gone
+            pass
+        return True
+
+    def what_happened(self) -> Exception:
+        """To a process that no longer answers: it left word, or gives no signs of life."""
+        self.heard.wait(QUIET + BEAT)
+        if self.word:
+            return self.word
+        try:
+            self.shared.check(["why"])
+        except RuntimeError:
+            return died(0, self.ranks.size)
+        silent = self.silent(QUIET)
+        found = died(silent[0], self.ranks.size) if silent else interrupted()
+        if not self.leave_word(str(found), len(silent)):
+            self.heard.wait(QUIET)
+        return self.word or found
+
+
 @contextmanager
-def speaking_of_the_end(ranks: Ranks) -> Iterator[None]:
+def speaking_of_the_end(ranks: Ranks, give_up: GiveUp) -> Iterator[None]:
     """Leave word of what stopped this process; and find out what stopped another."""
-    # The first process keeps the store, or torchrun does.
-    store = dist.distributed_c10d._get_default_store()
+    others = Others(ranks, give_up)
     try:
         yield
     except LostError as error:
-        raise what_happened(store, ranks) from error
+        raise others.what_happened() from error
     except BaseException as error:
-        said = "" if isinstance(error, KeyboardInterrupt) else str(error)
-        if not leave_word(store, ranks, said):
-            raise ElsewhereError(said) from error
+        said = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)
+        why = f"Process {ranks.rank + 1} of {ranks.size} has stopped: {said}"
+        if not others.leave_word(why):
+            raise ElsewhereError(why) from error
         raise
-
-
-@contextmanager
-def hearing_all(ranks: Ranks, give_up: GiveUp) -> Iterator[None]:
-    """Give signs of life, and give up when another process gives none.
-
-    In a thread of its own: nothing gets the main one out of an exchange that does not end.
-    """
-    shared: Any = dist.distributed_c10d._get_default_store()
-    store = shared.clone()  # with a connection of its own
-    over = Event()
-    Thread(target=_hear, args=(store, ranks, give_up, over), daemon=True).start()
-    try:
-        yield
     finally:
-        over.set()
-
-
-def _hear(store: Store, ranks: Ranks, give_up: GiveUp, over: Event) -> None:
-    names = [f"sign {rank}" for rank in range(ranks.size)]
-    last = [(b"", time.monotonic())] * ranks.size  # sign of each process, and since when
-    first = lost(0, ranks.size)  # which keeps the store
-    for number in itertools.count():
-        hanging = Timer(SILENCE, give_up, [first])  # a store that hangs is waited for without end
-        hanging.start()
-        try:
-            store.set(names[ranks.rank], str(number))
-            signs = store.multi_get(names)
-        except RuntimeError:
-            if not over.wait(2 * MOMENT):  # or the main thread has noticed, and says it better
-                give_up(first)
-            return
-        finally:
-            hanging.cancel()
-        now = time.monotonic()
-        last = [
-            old if old[0] == sign else (sign, now) for old, sign in zip(last, signs, strict=True)
-        ]
-        silent = [rank for rank, (_, since) in enumerate(last) if now - since > SILENCE]
-        if over.wait(BEAT):
-            return
-        if silent:
-            give_up(lost(silent[0], ranks.size))
-
-
-def leave_word(store: Store, ranks: Ranks, said: str) -> bool:
-    """Whether this is the first process to stop; it waits a moment for the others to read."""
-    try:
-        if store.add("stopped", 1) > 1:
-            store.add("read", 1)
-            return False
-        store.set("why", json.dumps([ranks.rank, said]))
-        if dist.get_backend() == "gloo":
-            dist.destroy_process_group()  # closes the connections, which the others notice
-            patiently(lambda: int(store.add("read", 0)) >= ranks.size - 1)
-    except RuntimeError:  # the store is gone
-        pass
-    return True
-
-
-def what_happened(store: Store, ranks: Ranks) -> Exception:
-    """To a process that no longer answers: it left word, or does not even say that it lives."""
-
-    def silent() -> list[int]:
-        return [rank for rank in range(ranks.size) if not store.check([f"alive {rank}"])]
-
-    try:
-        store.set(f"alive {ranks.rank}", "")
-        patiently(lambda: store.check(["why"]) or len(silent()) < 2)
-        if store.check(["why"]):
-            rank, said = json.loads(store.get("why"))
-            store.add("read", 1)
-            return ElsewhereError(f"Process {rank + 1} of {ranks.size} has stopped: {said}")
-        gone = silent()
-    except RuntimeError:
-        gone = [0]
-    return died(gone[0], ranks.size) if gone else interrupted()
-
-
-def patiently(over: Callable[[], bool]) -> None:
-    end = time.monotonic() + MOMENT
-    while not over() and time.monotonic() < end:
-        time.sleep(0.05)
+        others.over.set()
 
 
 def died(rank: int, size: int) -> OvorError:

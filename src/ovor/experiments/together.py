@@ -35,11 +35,10 @@ from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from ovor.config import OvorError, Run
 from ovor.experiments.ends import (
-    MOMENT,
+    QUIET,
     ElsewhereError,
     GiveUp,
     died,
-    hearing_all,
     speaking_of_the_end,
     unmet,
 )
@@ -48,7 +47,11 @@ from ovor.experiments.single import assist, execute
 from ovor.ranks import Ranks
 from ovor.session import Listener
 
-PATIENCE = timedelta(minutes=10)  # with a process that neither answers nor closes its connection
+MEETING = timedelta(minutes=10)  # for all processes to be started
+EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
+WAITING = 10.0  # seconds until it is said that others are waited for
+MET = "met"
+MEETING_PLACE = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 Beginning = Callable[[], tuple[Run, Path]]
 Listening = Callable[[Run], AbstractContextManager[Listener]]
@@ -71,21 +74,28 @@ class Crew:
     @property
     def started(self) -> bool:
         """Is this process already one of them?"""
-        return self.size > 1 and self.environment.creates_processes_externally
+        return not isinstance(self.environment, LightningEnvironment)
 
     @property
     def first(self) -> bool:
         """Is the first process this one, or a child of it?"""
-        place = self.environment
-        return not (place.global_rank() if self.started else place.node_rank())
+        if self.started:
+            return self.environment.global_rank() == 0
+        return self.nodes == 1 or self.environment.node_rank() == 0
 
 
 def crew_of(run: Run) -> Crew:
     """As torchrun or SLURM says, where one of them has started several; else as the run says."""
+    wanted = run.devices * run.nodes
     if TorchElasticEnvironment.detect():
         size, devices = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
         if size > 1:
             return Crew(TorchElasticEnvironment(), devices, size // devices)
+        if wanted > 1:
+            raise OvorError(
+                "torchrun was told to start one process: give it the number, as --nproc-per-node, "
+                "and leave out --devices and --nodes."
+            )
     elif "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect():
         size, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
         if size > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ:
@@ -95,7 +105,26 @@ def crew_of(run: Run) -> Crew:
             )
         if size > 1:
             return Crew(SLURMEnvironment(), size // nodes, nodes)
+    if run.nodes > 1:
+        check_meeting(run.nodes)
+    os.environ.pop("LOCAL_RANK", None)  # of others; fabric would think that it has been started
     return Crew(LightningEnvironment(), run.devices, run.nodes)
+
+
+def check_meeting(nodes: int) -> None:
+    """Without these, every machine would take itself for the first, and wait for the others."""
+    missing = [name for name in MEETING_PLACE if name not in os.environ]
+    if missing:
+        raise OvorError(
+            f"--nodes {nodes} also needs {' and '.join(missing)} in the environment: on every "
+            "machine MASTER_ADDR and MASTER_PORT, the address and a free port of the first, and "
+            f"NODE_RANK, its own number from 0 to {nodes - 1}."
+        )
+    rank = os.environ["NODE_RANK"]
+    if not rank.isdigit() or int(rank) >= nodes:
+        raise OvorError(
+            f"NODE_RANK is {rank}, but with --nodes {nodes} it must be from 0 to {nodes - 1}."
+        )
 
 
 def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
@@ -111,21 +140,23 @@ def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[s
         raise unmet() from error
 
 
-def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict[str, Any] | None:
-    """Start the processes of this machine and wait for them; the first machine has the result."""
+def start(crew: Crew, run: Run, begin: Beginning, listen: Listener) -> dict[str, Any] | None:
+    """Start the processes of this machine and wait for them; the first machine has the result.
+
+    `begin` is for the first process of all.
+    """
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # children: no word of closed connections
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     launch: Any = connected(crew, run, "spawn").launch
-    begin = partial(given, run, folder.path if folder else Path())  # fabric refuses a bare Run
     mail: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
     failures: list[tuple[int, Exception]] = []
     try:
-        with reading(mail, listen, failures):
+        with waiting(crew) as met, reading(mail, listen, failures, met):
             result: dict[str, Any] | None = launch(child, begin, mail)
     except ProcessException as error:
         if getattr(error, "exit_code", 0) == -signal.SIGINT:
             raise KeyboardInterrupt from None
-        first = crew.environment.node_rank() * crew.devices
+        first = crew.environment.node_rank() * crew.devices if crew.nodes > 1 else 0
         raise cause(failures, error, first, crew.size) from error
     finally:
         for process in active_children():  # after Ctrl-C; what they did has its checkpoint
@@ -133,6 +164,26 @@ def start(crew: Crew, run: Run, folder: Folder | None, listen: Listener) -> dict
     for _, failure in failures:
         raise failure
     return result
+
+
+@contextmanager
+def waiting(crew: Crew) -> Iterator[Event]:
+    """Say so if other machines are waited for, until the event is set."""
+    met = Event()
+
+    def say() -> None:
+        if not met.is_set():
+            place = f"{crew.environment.main_address}:{crew.environment.main_port}"
+            print(f"Waiting for {crew.nodes} machines to meet at {place} ...", file=sys.stderr)
+
+    timer = Timer(WAITING, say)
+    timer.daemon = True
+    if crew.nodes > 1:
+        timer.start()
+    try:
+        yield met
+    finally:
+        timer.cancel()
 
 
 def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
@@ -146,7 +197,7 @@ def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
             "number as --devices, or use --device cpu."
         )
     strategy = DDPStrategy(
-        cluster_environment=crew.environment, start_method=start_method, timeout=PATIENCE
+        cluster_environment=crew.environment, start_method=start_method, timeout=MEETING
     )
     return Fabric(
         accelerator=accelerator, devices=crew.devices, num_nodes=crew.nodes, strategy=strategy
@@ -154,20 +205,25 @@ def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
 
 
 def given(run: Run, path: Path) -> tuple[Run, Path]:
-    """What was chosen before the processes were started."""
+    """A beginning: what was chosen before the processes were started."""
     return run, path
+
+
+def refused(error: Exception) -> tuple[Run, Path]:
+    """A beginning that is none; so the processes of other machines hear why."""
+    raise error
 
 
 def linger(own: int, *_: Any) -> None:
     """torchrun ends all processes at once when it misses one: first find out which, and say so."""
     if os.getpid() != own:  # a child that loads images
         os._exit(128 + signal.SIGTERM)
-    last = Timer(MOMENT + 1, os._exit, [128 + signal.SIGTERM])
+    last = Timer(2 * QUIET, os._exit, [128 + signal.SIGTERM])
     last.daemon = True
     last.start()
 
 
-def leave(error: OvorError) -> NoReturn:
+def leave(error: Exception) -> NoReturn:
     """At once, from any thread."""
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which progress had hidden
     print(f"{cursor}ovor: {error}", file=sys.stderr, flush=True)
@@ -177,8 +233,9 @@ def leave(error: OvorError) -> NoReturn:
 def child(fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]") -> dict[str, Any] | None:
     # At once, also from within a collective: after Ctrl-C, and when the parent is gone.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    mail.put(MET)
 
-    def give_up(error: OvorError) -> NoReturn:
+    def give_up(error: Exception) -> NoReturn:
         mail.put((fabric.global_rank, error))
         os._exit(1)
 
@@ -195,7 +252,8 @@ def work(
     """What each process does."""
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     result = None
-    with hearing_all(ranks, give_up), speaking_of_the_end(ranks):
+    dist.distributed_c10d._set_pg_timeout(EXCHANGE)
+    with speaking_of_the_end(ranks, give_up):
         run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
         if ranks.rank == 0:
             with listening(run) as listen:
@@ -228,7 +286,10 @@ def cause(
 
 @contextmanager
 def reading(
-    mail: "SimpleQueue[Any]", listen: Listener, failures: list[tuple[int, Exception]]
+    mail: "SimpleQueue[Any]",
+    listen: Listener,
+    failures: list[tuple[int, Exception]],
+    met: Event,
 ) -> Iterator[None]:
     """Events go to the listener, failures to the list."""
     over = Event()
@@ -237,7 +298,9 @@ def reading(
         while not (over.is_set() and mail.empty()):
             if mail.empty():
                 time.sleep(0.02)
-            elif not isinstance(message := mail.get(), dict):
+            elif (message := mail.get()) == MET:
+                met.set()
+            elif not isinstance(message, dict):
                 failures.append(message)
             elif not failures:
                 try:
@@ -251,7 +314,7 @@ def reading(
         yield
     finally:
         over.set()
-        thread.join(MOMENT)  # a killed process may have left half a message
+        thread.join(QUIET)  # a killed process may have left half a message
 
 
 def portable(error: Exception) -> Exception:
