@@ -20,7 +20,7 @@ from ovor.data.views import Views
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import assist, execute, prepare
 from ovor.learners import takes_vor
-from ovor.outliers import boundary, knn, synthesize
+from ovor.outliers import boundary, knn, npos, synthesize
 from ovor.ranks import ALONE, Ranks
 from ovor.seeds import generator
 from ovor.train import descend, features_and_outliers
@@ -156,7 +156,7 @@ def copying(folder: Folder, to: Path) -> Callable[[dict[str, Any]], None]:
 
 def do(ranks: Ranks, run: Run, folder: Path, copy: Path | None = None) -> None:
     if ranks.rank:
-        assist(run, ranks, CPU)
+        assist(run, Folder(folder), ranks, CPU)
     else:
         here = Folder(folder)
         listen = copying(here, copy) if copy else lambda event: None
@@ -223,9 +223,9 @@ def search_like_one(ranks: Ranks, cases: list[Npos]) -> None:
     features += 0.3 * torch.randn(300, 16, generator=generator(1))
     features[7:9] = features[:2]
     labels = torch.arange(300) // 100
-    for npos in cases:
+    for case in cases:
         found, expected = (
-            synthesize(features, labels, 3, npos, generator(2), None, some)
+            synthesize(features, labels, 3, case, generator(2), None, some)
             for some in (ranks, ALONE)
         )
         assert torch.equal(found, expected)
@@ -235,7 +235,7 @@ def search_like_one(ranks: Ranks, cases: list[Npos]) -> None:
 def test_outliers_are_searched_together(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In many tiles and blocks, in one, and by the way for many features."""
+    """In one tile and block, in many, and by the way for many features."""
     usual = Npos(k=5, noise=20, beta=8, alpha=4)
     spaces = [replace(usual, space=space) for space in ("raw", "unit", "mixed")]
     others = [{"per_class": True}, {"sample": 50}, {"add_boundary": False}]
@@ -245,6 +245,7 @@ def test_outliers_are_searched_together(
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 32 * 16)
     monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     together(size, tmp_path, search_like_one, cases)
+    monkeypatch.setattr(npos, "KEPT_TABLES", 0)
     monkeypatch.setattr(boundary, "FEW_POINTS", 1)
     together(size, tmp_path, search_like_one, cases)
 

@@ -1,9 +1,11 @@
 """What does not change while a run goes on, and the images that it feeds to the network."""
 
+import hashlib
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +83,22 @@ def make_fabric(run: Run, device: torch.device | None = None) -> Fabric:
 
 def check_alike(session: Session) -> None:
     """Processes with other images or weights would quietly learn a mixture."""
-    sizes = [(len(task.train), len(task.test)) for task in session.tasks]
-    own = (session.backbone.sha256, session.dataset.class_names, sizes)
+    if session.ranks.size == 1:
+        return
+    own = [version("ovor"), session.backbone.sha256, session.dataset.class_names]
+    own += [_digest(session.dataset.train, task.train) for task in session.tasks]
+    own += [_digest(session.dataset.test, task.test) for task in session.tasks]
     if session.ranks.told(own) != own:
         raise OvorError(
-            f"Process {session.ranks.rank + 1} has other images or another backbone than the "
-            "first: give every machine the same."
+            f"Process {session.ranks.rank + 1} has other images, another backbone or another "
+            "version of ovor than the first: give every machine the same."
         )
+
+
+def _digest(images: Images, part: Part) -> str:
+    """Of which images they are, and of one for all: to read them would take long."""
+    pixels = images.image(int(part.indices[0])).tobytes()
+    return hashlib.sha256(part.indices.tobytes() + part.labels.tobytes() + pixels).hexdigest()
 
 
 def images_at_once(session: Session) -> int:

@@ -2,7 +2,11 @@
 
 import multiprocessing
 import pickle
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +20,12 @@ from ovor.config import Run, Transform
 from ovor.data import Dataset, load_dataset
 from ovor.data.base import Images
 from ovor.data.cache import Decodable, cached
+from ovor.data.loader import test_batches as unchanged_batches
 from ovor.data.loader import train_batches
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute
+from ovor.experiments.single import assist, execute
+from ovor.ranks import Ranks
+from processes import CLOSE, difference, together
 from shard_files import as_hugging_face, write_manifest, write_shards
 
 
@@ -178,3 +185,55 @@ def test_so_does_a_run_that_was_stopped_and_resumed_with_workers(
     execute(replace(run, workers=2), Folder(results))
     assert told(Folder(results)) == told(unbroken)
     assert Folder(results).weights.read_bytes() == unbroken.weights.read_bytes()
+
+
+def do_each(ranks: Ranks, runs: list[Run], root: Path) -> None:
+    for number, run in enumerate(runs):
+        folder = Folder(root / str(number))
+        if ranks.rank:
+            assist(run, folder, ranks, torch.device("cpu"))
+        else:
+            execute(run, folder, ranks=ranks, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_processes_read_the_same(
+    size: int, names: dict[str, str], tiny_run: Run, unbroken: Folder, tmp_path: Path
+) -> None:
+    """From a folder, shards and parquet to the last byte; and as one process, to rounding."""
+    runs = [replace(tiny_run, data=names[way]) for way in WAYS]
+    together(size, tmp_path, do_each, [*runs, replace(runs[1], workers=1)], tmp_path)
+    folders = [Folder(tmp_path / str(number)) for number in range(len(runs) + 1)]
+    for folder in folders:
+        assert folder.weights.read_bytes() == folders[0].weights.read_bytes()
+    assert folders[0].result()["accuracy"] == unbroken.result()["accuracy"]
+    assert difference(folders[0].path, unbroken.path) <= CLOSE
+
+
+def pass_over(images: Images) -> float:
+    """Seconds of a pass with a worker, after one in which what is needed is loaded."""
+
+    def once() -> float:
+        start = time.monotonic()
+        chosen = np.arange(8)
+        for _ in unchanged_batches(
+            images, chosen, images.labels[chosen], Transform(size=14), batch_size=8, workers=1
+        ):
+            pass
+        return time.monotonic() - start
+
+    once()
+    return min(once() for _ in range(3))
+
+
+def test_workers_of_a_process_that_was_started_anew_load_torch_once(names: dict[str, str]) -> None:
+    """As the processes of a grid are, and those of a run on several devices."""
+    images = load_dataset(names["folder"]).train
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(pass_over, images).result() < pool.submit(to_load_torch).result()
+
+
+def to_load_torch() -> float:
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    return time.monotonic() - start

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from ovor.experiments.events import Standing, Tail
 from ovor.experiments.executors.base import Died, PlaceError
 from ovor.experiments.executors.ray import check_address, on_ray
 from ovor.experiments.executors.remote import carry_out, shared
-from ovor.experiments.executors.slurm import on_slurm
+from ovor.experiments.executors.slurm import on_slurm, outcome, work
 from ovor.experiments.folder import Folder
 from ovor.experiments.progress import standing_table
 from ovor.experiments.schedule import Job, work_through
@@ -133,9 +134,7 @@ def test_events_tell_how_far_a_run_is(tmp_path: Path) -> None:
         file.write('{"event": "ep')  # killed here
     assert tail.read()
     assert tail.standing == Standing(1, 0, (4, 4), 60.0, "there")
-    with folder.events_file.open("a") as file:
-        file.write("\n")
-    folder.log({"event": "epoch", "task": 1, "epoch": 1})
+    folder.log({"event": "epoch", "task": 1, "epoch": 1})  # on a line of its own
     assert tail.read()
     assert tail.standing.place == (1, 2)
     cells = [next(iter(column.cells)) for column in standing_table([("x", tail.standing)]).columns]
@@ -486,6 +485,36 @@ def test_slurm_gives_the_same_though_a_job_is_killed(
     assert len(scripts) == 7
     assert all("--partition=night" in s and "--time=1:00:00" in s for s in scripts)
     assert all("--cpus-per-task=1" in s and "--mem=8G" in s for s in scripts)
+
+
+def test_a_job_that_made_a_mistake_is_not_tried_again(tmp_path: Path) -> None:
+    """But one that SLURM ended is."""
+    from submitit.core.utils import FailedJobError, UncompletedJobError
+
+    class Job:
+        job_id, state, paths = "7", "TIMEOUT", SimpleNamespace(stderr=tmp_path / "7.err")
+
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def result(self) -> None:
+            raise self.error
+
+    with pytest.raises(RuntimeError, match=r"job 7 failed, see .*7\.err"):
+        outcome(Job(FailedJobError("a traceback")))
+    died = outcome(Job(UncompletedJobError("no output")))
+    assert died == Died(f"job 7, TIMEOUT, see {tmp_path / '7.err'}")
+
+
+def test_a_job_goes_on_until_slurm_ends_it(tiny_run: Run, tmp_path: Path) -> None:
+    """submitit's signal some time before the limit does not end it."""
+    before = signal.getsignal(signal.SIGUSR2)
+    try:
+        with shared(tmp_path) as where:
+            work({**where.order(tiny_run, tmp_path / "run", None), "ovor": "0"})
+        assert signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def test_a_job_that_slurm_refuses_is_said(slurm: Path, tiny_run: Run, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_all_start_methods, get_start_method, set_forkserver_preload
 
 import numpy as np
 import torch
@@ -138,6 +139,7 @@ def _load(batches: _Batches, workers: int, numbers: Sequence[int] | None = None)
             batch_size=None,
             sampler=numbers,
             num_workers=workers,
+            multiprocessing_context=_way_to_start(),
             generator=torch.Generator(),
         )
         loaded = iter(loader)
@@ -145,3 +147,13 @@ def _load(batches: _Batches, workers: int, numbers: Sequence[int] | None = None)
         if isinstance(batch, OvorError):
             raise batch
         yield batch[0], batch[1]
+
+
+def _way_to_start() -> str | None:
+    """How workers are started: as usual, unless each would have to load torch anew, for every pass
+    over images. That is so in processes that were started so themselves, as those of a grid are;
+    a server that has loaded it once then forks them."""
+    if get_start_method() != "spawn" or "forkserver" not in get_all_start_methods():
+        return None
+    set_forkserver_preload([__name__])
+    return "forkserver"

@@ -1,6 +1,7 @@
 """A result folder: run.json, events.jsonl, checkpoint, learned weights, result.json."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,8 +59,11 @@ class Folder:
         write_atomically(self.run_file, RUN.dump_json(run, indent=2) + b"\n")
 
     def log(self, event: dict[str, Any]) -> None:
-        with self.events_file.open("a") as file:
-            file.write(json.dumps(event) + "\n")
+        with self.events_file.open("ab+") as file:
+            if file.tell():  # a process that was killed may have left half a line
+                file.seek(-1, os.SEEK_END)
+                file.write(b"" if file.read(1) == b"\n" else b"\n")
+            file.write(json.dumps(event).encode() + b"\n")
 
     def finish(self, result: dict[str, Any]) -> None:
         write_atomically(self.result_file, json.dumps(result, indent=2).encode() + b"\n")

@@ -85,11 +85,15 @@ def execute(
     return result
 
 
-def assist(run: Run, ranks: Ranks, device: torch.device) -> None:
-    """The part of every process but the first: compute, and neither read nor write the folder."""
-    elsewhere = Path(tempfile.gettempdir(), "none")  # beside it go features that memory cannot hold
-    session, learner = prepare(run, elsewhere, ranks=ranks, device=device)
+def assist(run: Run, folder: Folder, ranks: Ranks, device: torch.device) -> None:
+    """The part of every process but the first: compute, and leave nothing in the folder.
+
+    Features that memory cannot hold go there as well, if it is to be seen from here.
+    """
+    session, learner = prepare(run, folder.checkpoint, ranks=ranks, device=device)
     if ranks.told(False):  # is there anything to do?
+        if not folder.path.is_dir():
+            session = replace(session, checkpoint=Path(tempfile.gettempdir(), "none"))
         train(session, learner)
 
 

@@ -259,7 +259,7 @@ def work(
             with listening(run) as listen:
                 result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)
         else:
-            assist(run, ranks, fabric.device)
+            assist(run, Folder(path), ranks, fabric.device)
         ranks.told(None)  # nobody leaves while another may still wait for an answer
     dist.destroy_process_group()
     return result

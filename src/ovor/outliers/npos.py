@@ -91,6 +91,7 @@ def _outliers(
         # As many times nearer in rank as there are fewer: about the same distance.
         k, others = (max(1, round(x * npos.sample / len(index))) for x in (k, others))
         boundary = farthest_from_sample(index, sample, others, count)
+        ranks.agree([boundary])
         index = index[sample]
     else:
         boundary = farthest_from_others(index, others, count, folder, ranks)
@@ -172,6 +173,7 @@ class Candidates:
     ) -> "Candidates":
         norms = torch.addmm(square_norms(noise), origins, noise.T, alpha=2)
         norms += square_norms(origins)[:, None]
+        ranks.agree([norms])  # distances, and so the number of exchanges, are made of them
         blocks: Iterable[Block] = Blocks(origins, noise, index, ranks)
         if (len(origins) + len(noise)) * len(index) <= KEPT_TABLES:
             blocks = list(blocks)  # and with them, their tables

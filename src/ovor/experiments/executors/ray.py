@@ -41,10 +41,13 @@ class RayExecutor:
         self.jobs, self.where, self.gpus = jobs, where, gpus
         self.work = ray.remote(max_retries=0)(work)
         self.running: dict[Any, Path] = {}
+        self.fitting: set[int] = set()  # CPUs of a run that some machine has
 
     def submit(self, run: Run, path: Path, stem: Path | None) -> None:
         cpus = 1 + run.workers
-        check_size(cpus, self.gpus)
+        if cpus not in self.fitting:  # once: a machine may be gone for a while later
+            check_size(cpus, self.gpus)
+            self.fitting.add(cpus)
         task = self.work.options(num_cpus=cpus, num_gpus=self.gpus)
         self.running[task.remote(self.where.order(run, path, stem))] = path
 
