@@ -62,7 +62,7 @@ def unknowns() -> str:
 def planned() -> str:
     """By arithmetic on the benchmarks."""
     found = plan.measured()
-    tables = f"{plan.by_powers(found)}\n{plan.imagenet_21k(found)}"
+    tables = "\n".join([plan.by_powers(found), plan.imagenet_21k(found), plan.by_gpus(found)])
     return f"<!-- table plan -->\n{tables}<!-- /table -->"
 
 

@@ -19,7 +19,9 @@ from ovor.config import Npos, Run, Transform, Vor
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-torch.set_num_threads(1)  # two threads on two cores that pytest-xdist also uses only wait
+# Two threads on two cores that pytest-xdist also uses only wait; here, and in what tests start.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 TINY = Architecture(
     embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)

@@ -93,7 +93,7 @@ def test_the_table_shows_both_metrics(run_file: str, tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_a_folder_that_resume_finishes(run_file: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ovor", "run", "--from", run_file, "--out", "here"]
-    command += ["--epochs", "100"]
+    command += ["--epochs", "40"]
     process = subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_a_folder_that_resume_finishes(run_file: str, tmp_path: Pa
     assert resumed.returncode == 0, resumed.stderr
     assert "continuing at task" in resumed.stderr
     whole = ovor(
-        "run", "--from", run_file, "--epochs", "100", "--json", "--out", "whole", cwd=tmp_path
+        "run", "--from", run_file, "--epochs", "40", "--json", "--out", "whole", cwd=tmp_path
     )
     assert without_time(json.loads(resumed.stdout)) == without_time(json.loads(whole.stdout))
 

@@ -49,7 +49,7 @@ from ovor.session import Listener
 
 MEETING = timedelta(minutes=10)  # for all processes to be started
 EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
-WAITING = 10.0  # seconds until it is said that others are waited for
+WAITING = 30.0  # seconds until it is said that others are waited for
 MET = "met"
 MEETING_PLACE = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
