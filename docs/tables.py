@@ -79,6 +79,7 @@ def main() -> None:
     put("performance", "performance.md", benchmarked("performance"))
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))
+    put("ranks", "scaling.md", benchmarked("ranks"))
     put("unknowns", "classifier.md", unknowns())
     put("plan", "scaling.md", planned())
 

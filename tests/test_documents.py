@@ -107,6 +107,7 @@ def test_the_performance_in_the_documents_is_the_measured_one() -> None:
     assert TABLES["benchmarked"]("performance") in (ROOT / "docs/performance.md").read_text()
     assert TABLES["benchmarked"]("data") in (ROOT / "docs/data.md").read_text()
     assert TABLES["benchmarked"]("scaling") in (ROOT / "docs/scaling.md").read_text()
+    assert TABLES["benchmarked"]("ranks") in (ROOT / "docs/scaling.md").read_text()
     assert TABLES["planned"]() in (ROOT / "docs/scaling.md").read_text()
 
 
