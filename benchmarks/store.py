@@ -42,7 +42,7 @@ HEAD = 100_000  # features
 HEAD_CLASSES = 200
 PLACES: dict[str, tuple[object, str]] = {
     "boundary": (npos, "farthest_from_others"),
-    "its parts": (boundary, "cut"),
+    "its distances": (boundary, "_measure"),
     "bounds": (npos.Candidates, "_bounds"),
     "scores": (npos.Candidates, "_kth_squares"),
 }

@@ -68,7 +68,7 @@ def measured() -> Measured:
         look_macs=measure("oneprompt", Setting(tasks=1)).own_macs,
         flops=1e9 * figure(parts["step"], "  arithmetic of the step"),
         views=figure(parts["input"], "views of 256-px JPEGs by a core"),
-        shared=shares["boundary"] - shares["its parts"] + shares["scores"],
+        shared=shares["its distances"] + shares["scores"],
         head=figure(store, HEAD) / 1e5,
         npos={int(what.split()[1].replace(",", "")): time for what, time in times.items()},
     )
@@ -90,7 +90,7 @@ def phases(found: Measured, images: float, machine: Machine) -> dict[str, float]
     read = images * (train + looks) + tested
     speed = machine.flops * many
     batch = ASSUMED["images of a step on one GPU"] * many
-    # Every process searches for the parts and bounds alone, and does the whole head phase.
+    # Every process finds the parts and bounds alone, copies, and does the whole head phase.
     search = (1 - found.shared + found.shared / many) / machine.npos_speed
     small_steps = images * looks / batch * ASSUMED["seconds of a step too small for a GPU"]
     sent = 2 * gradient_bytes() * images * train / batch  # to and from each machine

@@ -1,6 +1,7 @@
 """One run in several processes: forked from the test, or started as a person would."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -58,12 +59,16 @@ def without_key_biases(tensor: Tensor) -> Tensor:
     return tensor.view(3, -1)[::2] if tensor.shape == (3 * 64,) else tensor
 
 
+MODULE = sys.executable, "-m"
+SCRIPTS = Path(sys.executable).parent
+
+
 def start(
-    folder: Path, *arguments: str, inside: Sequence[str] = (), **environment: str
+    folder: Path, *arguments: str, by: Sequence[str] = MODULE, **environment: str
 ) -> subprocess.Popen[str]:
-    """A module of Python; `inside` is a command that takes a command."""
+    """A module of Python, or by another command."""
     return subprocess.Popen(
-        [*inside, sys.executable, "-m", *arguments],
+        [*by, *arguments],
         cwd=folder,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
@@ -79,7 +84,8 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
         said, errors = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
-    return process.returncode, said, errors
+    # On a busy machine they take long to meet, and say so.
+    return process.returncode, said, re.sub("^Waiting for .* machines .*\n", "", errors)
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -113,6 +119,7 @@ class Link:
         self.cables = [f"ovor{os.getpid()}{end}" for end in "ab"]
 
     def inside(self, end: int) -> list[str]:
+        """A command that takes a command."""
         return ["ip", "netns", "exec", self.names[end]]
 
     def cut(self) -> None:

@@ -149,6 +149,7 @@ def test_resume_refuses_other_settings(run_file: str, tmp_path: Path) -> None:
 WRONG_USAGE = [
     (["frobnicate"], "no command 'frobnicate'"),
     (["run", "--epochs", "0"], "epochs"),
+    (["run", "--data", "shards:a-0.tar", "shards:a-1.tar"], "Quote what --data names"),
     (["run", "--vor.epochs", "9"], "vor.epochs (9) is a part of epochs"),
     (["run", "--method", "l2p", "--vor.weight", "1"], "--vor.weight"),
     (["run", "--method", "oneprompt", "--method.pool", "3"], "--method.pool"),
@@ -218,3 +219,19 @@ def test_the_help_names_every_method(tmp_path: Path) -> None:
 
 def test_version(tmp_path: Path) -> None:
     assert ovor("--version", cwd=tmp_path).stdout.strip().count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "epochs", "of_vor"),
+    [
+        ([], 50, 10),
+        (["--epochs", "8"], 8, 2),
+        (["--epochs", "2"], 2, 1),
+        (["--epochs", "15"], 15, 10),
+        (["--epochs", "6", "--vor.epochs", "2"], 6, 2),
+    ],
+)
+def test_few_epochs_leave_vor_its_share(arguments: list[str], epochs: int, of_vor: int) -> None:
+    run = parse_run(["--data", "folder:x", *arguments]).run
+    assert run.vor is not None
+    assert (run.epochs, run.vor.epochs) == (epochs, of_vor)

@@ -13,17 +13,21 @@ from threading import Thread
 from typing import NoReturn
 
 import pytest
+import torch
 from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException
 
+from command import ovor
 from ovor.config import RUN, OvorError, Run
 from ovor.experiments import ends
+from ovor.experiments.crew import crew_of
 from ovor.experiments.folder import Folder
 from ovor.experiments.single import execute
-from ovor.experiments.together import crew_of
 from ovor.ranks import Ranks
 from processes import (
     CLOSE,
+    MODULE,
+    SCRIPTS,
     children,
     difference,
     end,
@@ -142,7 +146,7 @@ def test_when_the_cable_is_cut_both_machines_notice(place: Path) -> None:
             start(
                 place,
                 *command,
-                inside=link.inside(node),
+                by=[*link.inside(node), *MODULE],
                 **meeting,
                 NODE_RANK=str(node),
                 GLOO_SOCKET_IFNAME=link.cables[node],
@@ -223,6 +227,25 @@ def test_ctrl_c_stops_all_and_says_how_to_continue(place: Path) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in working)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_processes_start_leaves_no_traceback(place: Path, sign: int) -> None:
+    """As Ctrl-C goes to all of them; another signal to the parent alone."""
+    command = ("run", "--from", "long.json", "--out", "o", "--devices", "2")
+    process = start(place, *command, by=[str(SCRIPTS / "ovor")])
+    limit = time.monotonic() + 60
+    while len(started := list(children(process))) < 2:
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    time.sleep(1.0)  # they load torch
+    for pid in [*started, process.pid] if sign == signal.SIGINT else [process.pid]:
+        os.kill(pid, sign)
+    code, said, errors = end(process)
+    assert (code, said) == (130, "")
+    assert errors.endswith("Stopped before anything was done.\n")
+    assert "Traceback" not in errors
+
+
 def test_who_started_the_processes_is_found_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -252,7 +275,7 @@ def test_variables_that_mean_somebody_else_are_ignored(monkeypatch: pytest.Monke
 
 def test_what_several_machines_need_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(nodes=2)
-    monkeypatch.setenv("MASTER_ADDR", "first")
+    monkeypatch.setenv("MASTER_ADDR", "no.such.machine.invalid")
     with pytest.raises(OvorError, match="needs MASTER_PORT and NODE_RANK in the environment"):
         crew_of(run)
     monkeypatch.setenv("MASTER_PORT", "29500")
@@ -261,7 +284,21 @@ def test_what_several_machines_need_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(OvorError, match="must be from 0 to 1"):
             crew_of(run)
     monkeypatch.setenv("NODE_RANK", "1")
+    with pytest.raises(OvorError, match=r"MASTER_ADDR is 'no\.such.* is not known here"):
+        crew_of(run)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     assert not crew_of(run).first
+    monkeypatch.setenv("MASTER_PORT", "abc")
+    with pytest.raises(OvorError, match="must be a port"):
+        crew_of(run)
+
+
+def test_too_many_processes_are_refused(tmp_path: Path) -> None:
+    said = ovor("run", "--devices", "1000", "--device", "cpu", cwd=tmp_path)
+    assert said.returncode == 1
+    assert "1000 processes on" in said.stderr
+    said = ovor("run", "--devices", "2", "--device", "cuda", cwd=tmp_path)
+    assert "There is no CUDA device here" in said.stderr or torch.cuda.is_available()
 
 
 def test_torchrun_with_one_process_starts_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +309,21 @@ def test_torchrun_with_one_process_starts_no_others(monkeypatch: pytest.MonkeyPa
     assert crew_of(Run()).size == 1
     with pytest.raises(OvorError, match="--nproc-per-node"):
         crew_of(Run(devices=2))
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for run in (Run(), Run(devices=2, nodes=2)):
+        assert crew_of(run).size == 4
+    with pytest.raises(OvorError, match="start 4 in all, not 3"):
+        crew_of(Run(devices=3))
+
+
+@pytest.mark.slow
+def test_another_command_on_the_second_machine_is_refused(place: Path) -> None:
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2", "--seed")
+    nodes = [start(place, *command, str(n), **meeting, NODE_RANK=str(n)) for n in (0, 1)]
+    for code, said, errors in [end(node) for node in nodes]:
+        assert (code, said) == (1, "")
+        assert "Process 2 was started with other settings than the first" in errors
 
 
 @pytest.mark.slow

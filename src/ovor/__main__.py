@@ -1,6 +1,13 @@
 """The command line, also as `python -m ovor`."""
 
+import signal
 import sys
+
+# In a process that multiprocessing starts, this is loaded before torch is: Ctrl-C then ends it
+# without a word, and leaves it to its parent to speak.
+process = sys.modules.get("multiprocessing.process")
+if process and process.current_process().name != "MainProcess":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main() -> None:

@@ -205,7 +205,10 @@ def test_classes_of_a_class_label(tmp_path: Path) -> None:
         (lambda d: typed(["cat", "dog"])(d, changed("label", -1)(rows())), "Row 2 .*label -1"),
         (lambda d: typed(["a", "b", "c"])(d, rows()), "no training images of 'c'"),
         (lambda d: parquet(d, train={"x": [1]}, test={"x": [1]}), "no column .* the image"),
-        (lambda d: parquet(d, train={"image": rows()["image"]}), "no column .* the label"),
+        (
+            lambda d: parquet(d, train={"image": rows()["image"]}),
+            "no column .* the label.*read as folder:",
+        ),
         (lambda d: together(d, a=rows(), b=rows()), "the splits 'a', 'b'"),
         (lambda d: together(d, train=rows(), b=rows()), "say which to use"),
         (lambda d: together(d, train=rows(), test={"image": rows()["image"]}), "differ in their"),
@@ -231,7 +234,7 @@ def test_damage_is_named(tmp_path: Path, write: Callable[[Path], object], match:
         ("?image=label", "holds no images"),
         ("?test=x", "no split 'x'"),
         ("?column=x", "asks for nothing"),
-        ("?image", "no column"),
+        ("?image", "asks for nothing"),
         ("?label=image", "neither numbers nor names"),
     ],
 )
@@ -258,3 +261,14 @@ def test_a_bad_row_is_named(tmp_path: Path, value: Any, match: str) -> None:
     assert np.asarray(images.image(1)).shape == (4, 6, 3)
     with pytest.raises(OvorError, match=match):
         images.image(2)
+
+
+def test_what_was_said_already_stays_in_the_advice(tmp_path: Path) -> None:
+    name = parquet(tmp_path / "d", train={"image": rows()["image"], "a": [0] * 6, "b": [1] * 6})
+    assert "?image=image&label=COLUMN" in said(f"{name}?image=image")
+
+
+def test_a_hub_that_is_not_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # which the library has read before
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    assert "unset HF_HUB_OFFLINE" in said("hf:nobody/nothing")

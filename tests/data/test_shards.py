@@ -271,7 +271,11 @@ def test_threads_may_share_it(data: Path) -> None:
 
 
 def write(name: str, content: bytes) -> Damage:
-    return lambda data: (data / name).write_bytes(content)
+    def damage(data: Path) -> None:
+        (data / name).parent.mkdir(exist_ok=True)
+        (data / name).write_bytes(content)
+
+    return damage
 
 
 def cut(name: str, where: Callable[[tarfile.TarInfo], int]) -> Damage:
@@ -339,7 +343,12 @@ CASES: list[tuple[str, Damage, str, str]] = [
         "*.tar",
         "'a' twice",
     ),
-    ("no number", shard(TRAIN, {**LABELLED, "cls": b"cat"}), "*.tar", "s0.cls .*'cat'.*a number"),
+    (
+        "no number",
+        shard(TRAIN, {**LABELLED, "cls": b"cat"}),
+        "*.tar",
+        "s0.cls .*'cat'.*whole number",
+    ),
     ("negative", shard(TRAIN, {**LABELLED, "cls": b"-1"}), "*.tar", "is -1, but"),
     ("binary", shard(TRAIN, {**LABELLED, "cls": b"\xff"}), "*.tar", "s0.cls of .*cannot be read"),
     ("huge", shard(TRAIN, {**LABELLED, "cls": b"9" * 5000}), "*.tar", "s0.cls of"),
@@ -356,11 +365,15 @@ CASES: list[tuple[str, Damage, str, str]] = [
     ("not listed", manifest(splits=LISTS), "*.tar", "does not list train-1.tar"),
     ("one side", manifest(splits=LISTS), "train-0.tar", "no test shard of"),
     ("no sample", shard("x.tar"), "x.tar", "has no training images: add some"),
-    ("no tar", lambda data: (data / "sub").mkdir(), "sub", "There is no shard .*sub/\\*.tar"),
+    ("no tar", lambda data: (data / "sub").mkdir(), "sub", "sub has no .tar files.*folder:.*sub"),
+    ("packed", write("sub/x.tar.gz", b""), "sub", "sub has no .tar files: unpack x.tar.gz"),
+    ("half", lambda data: None, "*.tar::", "names no shards before or after"),
+    ("a name", shard(TRAIN, {**LABELLED, "cls": b"cat"}), "*.tar", 'list all names as "classes"'),
+    ("large", shard(TRAIN, {**LABELLED, "cls": b"9" * 12}), "*.tar", "from 0 to 2,147,483,647"),
     ("no manifest", lambda data: None, "other.json", "There is no manifest"),
     ("unclear names", shard("more.tar", LABELLED), "*.tar", "do not tell which"),
     ("three sides", shard("val.tar", LABELLED), "*.tar", "do not tell which"),
-    ("a folder", lambda data: (data / "x.tar").mkdir(), "x.tar", "no shard|cannot be read"),
+    ("a folder", lambda data: (data / "x.tar").mkdir(), "x.tar", "x.tar has no .tar files"),
 ]
 
 

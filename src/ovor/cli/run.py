@@ -20,10 +20,12 @@ from ovor.config import OvorError, Run
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
+    from ovor.experiments.crew import Crew
     from ovor.experiments.folder import Folder
-    from ovor.experiments.together import Beginning, Crew
+    from ovor.experiments.together import Beginning
 
 Options = TypeVar("Options")
+EARLY = ("method", "data", "vor_preset", "tasks", "from", "epochs")
 SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report"}
 SHARING = {"--devices", "--nodes", "--tensorboard"}  # what may change when a run is resumed
 
@@ -63,13 +65,15 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
+    from ovor.experiments.crew import crew_of
     from ovor.experiments.progress import RunProgress
     from ovor.experiments.single import silent
-    from ovor.experiments.together import crew_of, given, join, start
+    from ovor.experiments.together import given, join, start
     from ovor.report import make
 
     crew = crew_of(arguments.run)
     chosen: list[Folder] = []
+    asked = None if arguments.resume else arguments.run
 
     def begin() -> tuple[Run, Path]:
         chosen.append(choose_folder(arguments))
@@ -77,11 +81,12 @@ def run_command(argv: list[str]) -> None:
 
     try:
         if crew.started:
-            result = join(crew, arguments.run, begin, RunProgress)
+            result = join(crew, arguments.run, begin, RunProgress, asked)
         elif crew.first:
             result = begin_here(crew, arguments.run, begin)
         else:
-            result = start(crew, arguments.run, partial(given, Run(), Path()), silent)
+            nothing = partial(given, Run(), Path())
+            result = start(crew, arguments.run, nothing, silent, asked)
     except KeyboardInterrupt:
         if not crew.first:
             sys.exit(130)
@@ -101,10 +106,11 @@ def run_command(argv: list[str]) -> None:
 
 def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] | None:
     """On the first machine: in this process, or in as many as the run wants."""
+    from ovor.experiments.crew import crew_of
     from ovor.experiments.folder import Folder
     from ovor.experiments.progress import RunProgress
     from ovor.experiments.single import execute, silent
-    from ovor.experiments.together import crew_of, given, refused, start
+    from ovor.experiments.together import given, refused, start
 
     try:
         run, path = begin()
@@ -158,6 +164,13 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
 
     Those must be known first: a method's own options are flags only if it is the one chosen.
     """
+    if sum(argument.startswith("shards:") for argument in argv) > 1:
+        sys.exit(
+            wrong_usage(
+                "ovor: Quote what --data names, as --data 'shards:PATTERN': the shell has made "
+                "several words of it."
+            )
+        )
     named, preset = name_first(argv)
     if named["from"]:
         from ovor.experiments.folder import read_run
@@ -173,6 +186,7 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
             named["vor_preset"] or "paper",
             int(tasks) if tasks.isdigit() else None,
         )
+        base = shortened(base, argv, named["epochs"] or "")
     options: Any = NoOptions()
     if named["method"] or not {"-h", "--help"} & set(argv):
         from ovor.learners import parse_options
@@ -194,15 +208,24 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
     return replace(parsed, run=replace(parsed.run, method=base.method, options=own))
 
 
+def shortened(run: Run, argv: list[str], epochs: str) -> Run:
+    """With fewer epochs than are usual for VOR alone, it has the same share of them."""
+    few = int(epochs) if epochs.isdigit() else 0
+    if not run.vor or "--vor.epochs" in flags(argv) or not 1 < few <= run.vor.epochs:
+        return run
+    share = round(run.vor.epochs * few / run.epochs)
+    return replace(run, vor=replace(run.vor, epochs=min(max(1, share), few - 1)))
+
+
 def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
     """The flags that decide which other flags there are, and the preset."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for flag in ("--method", "--data", "--vor-preset", "--tasks", "--from"):
-        early.add_argument(flag)
+    for name in EARLY:
+        early.add_argument("--" + name.replace("_", "-"))
     try:
         named = vars(early.parse_known_args(argv)[0])
     except argparse.ArgumentError:  # a value is missing: tyro says so better
-        named = dict.fromkeys(("method", "data", "vor_preset", "tasks", "from"))
+        named = dict.fromkeys(EARLY)
     return named, argv[0] if argv and argv[0] in SETTINGS else "quickdraw"
 
 

@@ -4,7 +4,10 @@ The `datasets` library maps its rows from the disk, so that any of them is at ha
 in memory. It is an extra, and imported here only.
 """
 
+import logging
+import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -19,8 +22,10 @@ from PIL import Image
 from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 from ovor.data.folders import at_home, chance, decoded, listed, reason
+from ovor.data.sources import warn
 from ovor.data.splits import tested, trainable
 
+OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 QUESTIONS = ("image", "label", "train", "test")
 TESTS = ("test", "validation", "valid", "val")  # the first that there is
 LOCAL = re.compile(r"[~./\\]|.*\\")  # how a path may begin that no name on the hub can be
@@ -87,13 +92,16 @@ def _library() -> ModuleType:
         raise OvorError(
             "Data sets of Hugging Face need the package datasets: pip install 'ovor[hf]'."
         ) from error
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(logging.CRITICAL)  # what it stumbles over is said once, by us
     return datasets  # type: ignore[no-any-return]
 
 
 def _asked(query: str) -> dict[str, str]:
     asked = dict(parse_qsl(query, keep_blank_values=True))
     strange = [name for name in asked if name not in QUESTIONS]
-    if strange or (query and not asked):
+    if strange or not all(asked.values()) or (query and not asked):
         raise OvorError(
             f"'?{query}' asks for nothing that is known: write ?image=COLUMN&label=COLUMN, or "
             "train=SPLIT&test=SPLIT."
@@ -115,6 +123,7 @@ def _load(library: ModuleType, place: str) -> dict[str, Any]:
             found = library.load_dataset(str(path))
         else:
             name, _, config = place.partition(":")
+            warn(f"Asking the Hugging Face hub for {name} ...")
             found = library.load_dataset(name, config or None)
     except Exception as error:  # of the library, of pyarrow, of the network: many kinds
         # The library says that something went wrong, and its cause says what.
@@ -130,9 +139,12 @@ def _unloadable(place: str, path: Path, error: Exception) -> str:
             ".parquet files, such as train-0.parquet and test-0.parquet, or one that save_to_disk "
             "wrote."
         )
+    advice = "check the name and the network"
+    if any(os.environ.get(name, "0") not in ("", "0") for name in OFFLINE):
+        advice = f"unset {' and '.join(OFFLINE)}, by which the hub is not asked"
     return (
         f"hf:{place} cannot be loaded ({reason(error)}), and there is no folder of that name: "
-        "check the name and the network, or fetch it elsewhere and give its folder, as hf:PATH."
+        f"{advice}, or fetch it elsewhere and give its folder, as hf:PATH."
     )
 
 
@@ -198,7 +210,11 @@ def _column(
         said = (
             several if found else f"no column that looks like the {what}, of {listed([*features])}"
         )
-        raise OvorError(f"hf:{place} has {said}: say which, as hf:{place}?{what}=COLUMN.")
+        already = "".join(f"{name}={value}&" for name, value in asked.items())
+        advice = f"say which, as hf:{place}?{already}{what}=COLUMN"
+        if not found and at_home(place).is_dir():
+            advice += f"; image files in a folder for each class are read as folder:{place}"
+        raise OvorError(f"hf:{place} has {said}: {advice}.")
     return found[0]
 
 

@@ -37,8 +37,13 @@ class Sides:
 
 
 def shards(pattern: str) -> Dataset:
-    if not pattern:
-        raise OvorError("shards: names no shards: write shards:PATTERN.")
+    if not all(pattern.split("::")):
+        raise OvorError("shards: names no shards before or after a '::': write shards:PATTERN.")
+    if "://" in pattern:
+        raise OvorError(
+            f"{pattern} is an address, but shards are read from a disk: download them, or mount "
+            "what holds them."
+        )
     manifest, sides = _given(pattern)
     rule = Rule(manifest.label, manifest.image, manifest.classes)
     parts = _indexed([*sides.train, *sides.test], rule)
@@ -64,8 +69,8 @@ def _given(pattern: str) -> tuple[Manifest, Sides]:
         manifest = read_manifest(path)
         if manifest.splits:
             return manifest, _listed(manifest.splits, path)
-        return manifest, _by_name(find(["*.tar"], path.parent))
-    files = find(["*.tar"], path) if path.is_dir() else find(pattern.split("::"))
+        return manifest, _by_name(_in_folder(path.parent))
+    files = _in_folder(path) if path.is_dir() else find(pattern.split("::"))
     found = [place for place in sorted({file.parent / NAME for file in files}) if place.exists()]
     if len(found) > 1:
         raise OvorError(
@@ -75,6 +80,18 @@ def _given(pattern: str) -> tuple[Manifest, Sides]:
     if not manifest.splits:
         return manifest, _by_name(files)
     return manifest, _some_of(_listed(manifest.splits, found[0]), files, found[0])
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("*.tar"))
+    if not found:
+        packed = next(folder.glob("*.tar.*"), None) or next(folder.glob("*.tgz"), None)
+        advice = f"unpack {packed.name} to a plain .tar" if packed else "name the folder of shards"
+        raise OvorError(
+            f"{folder} has no .tar files: {advice}; image files in a folder for each class are "
+            f"read as folder:{folder}."
+        )
+    return found
 
 
 def find(patterns: Iterable[str], folder: Path = Path()) -> list[Path]:

@@ -22,9 +22,11 @@ def trainable(dataset: Dataset) -> Dataset:
     """The data set itself, if every class has a training image."""
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     missing = [dataset.class_names[label] for label in np.flatnonzero(counts == 0)]
-    if missing or not counts.size:
-        of = f" of {listed(missing)}" if missing else ""
+    if not counts.sum():
+        raise OvorError(f"{dataset.name} has no training images: add some, or name another.")
+    if missing:
         raise OvorError(
-            f"{dataset.name} has no training images{of}: add some, or leave the class out."
+            f"{dataset.name} has no training images of {listed(missing)}: add some, or leave the "
+            "class out."
         )
     return dataset

@@ -30,6 +30,7 @@ SAMPLE = np.dtype(
     [("offset", np.int64), ("size", np.int64), ("label", np.int32), ("chance", np.float64)]
 )
 Samples = NDArray[np.void]  # of SAMPLE, in the order of the tar
+MOST = 2**31 - 1  # of a label
 BLOCK = 512  # a tar consists of these
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 NUMBER = re.compile(r"-?[0-9]+")
@@ -182,18 +183,18 @@ def _number(content: bytes, name: str, shard: Shard, rule: Rule) -> int:
             f"{_meant(rule)}."
         ) from error
     number = rule.positions.get(value, -1) if isinstance(value, str) else value
-    if not 0 <= number < (len(rule.classes) or 2**31):
+    if not 0 <= number < (len(rule.classes) or MOST + 1):
         raise OvorError(
             f"The label {name} of {shard.path} is {value!r}, but it must be {_meant(rule)}: "
-            "correct the label, or the classes in manifest.json."
+            'correct the label, or list all names as "classes" in manifest.json.'
         )
     return number
 
 
 def _meant(rule: Rule) -> str:
     if not rule.classes:
-        return "a number from 0"
-    return f"a number from 0 to {len(rule.classes) - 1} or the name of a class"
+        return f"a whole number from 0 to {MOST:,}"
+    return f"a whole number from 0 to {len(rule.classes) - 1} or the name of a class"
 
 
 def _value(content: bytes, rule: Rule) -> int | str:
@@ -201,7 +202,7 @@ def _value(content: bytes, rule: Rule) -> int | str:
         field = rule.label.removeprefix("json:")
         fields = json.loads(content)
         if not isinstance(fields, dict) or type(fields.get(field)) not in (int, str):
-            raise ValueError(f"it has no number or name {field!r}")
+            raise ValueError(f"it has no whole number or name {field!r}")
         return fields[field]  # type: ignore[no-any-return]
     text = content.decode().strip()
     return int(text) if NUMBER.fullmatch(text) else text

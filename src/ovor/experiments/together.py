@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -25,15 +24,12 @@ from typing import Any, NoReturn
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from ovor.config import OvorError, Run
+from ovor.experiments.crew import Crew
 from ovor.experiments.ends import (
     QUIET,
     ElsewhereError,
@@ -49,9 +45,9 @@ from ovor.session import Listener
 
 MEETING = timedelta(minutes=10)  # for all processes to be started
 EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
-WAITING = 30.0  # seconds until it is said that others are waited for
+WAITING = 10.0  # seconds until it is said that others are waited for
+MOST_A_CORE = 4  # processes: a few more than cores do no harm
 MET = "met"
-MEETING_PLACE = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 Beginning = Callable[[], tuple[Run, Path]]
 Listening = Callable[[Run], AbstractContextManager[Listener]]
@@ -59,80 +55,18 @@ Listening = Callable[[Run], AbstractContextManager[Listener]]
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # or each process says hello
 
 
-@dataclass(frozen=True)
-class Crew:
-    """The processes of a run, as they are to be or as they were started."""
+def join(
+    crew: Crew, run: Run, begin: Beginning, listening: Listening, asked: Run | None = None
+) -> dict[str, Any] | None:
+    """What this process has to do, if it was started as one of them; the first has the result.
 
-    environment: ClusterEnvironment
-    devices: int
-    nodes: int
-
-    @property
-    def size(self) -> int:
-        return self.devices * self.nodes
-
-    @property
-    def started(self) -> bool:
-        """Is this process already one of them?"""
-        return not isinstance(self.environment, LightningEnvironment)
-
-    @property
-    def first(self) -> bool:
-        """Is the first process this one, or a child of it?"""
-        if self.started:
-            return self.environment.global_rank() == 0
-        return self.nodes == 1 or self.environment.node_rank() == 0
-
-
-def crew_of(run: Run) -> Crew:
-    """As torchrun or SLURM says, where one of them has started several; else as the run says."""
-    wanted = run.devices * run.nodes
-    if TorchElasticEnvironment.detect():
-        size, devices = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        if size > 1:
-            return Crew(TorchElasticEnvironment(), devices, size // devices)
-        if wanted > 1:
-            raise OvorError(
-                "torchrun was told to start one process: give it the number, as --nproc-per-node, "
-                "and leave out --devices and --nodes."
-            )
-    elif "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect():
-        size, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
-        if size > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ:
-            raise OvorError(
-                f"SLURM was asked for {size} tasks, but not for how many on each machine: use "
-                "--ntasks-per-node instead of --ntasks."
-            )
-        if size > 1:
-            return Crew(SLURMEnvironment(), size // nodes, nodes)
-    if run.nodes > 1:
-        check_meeting(run.nodes)
-    os.environ.pop("LOCAL_RANK", None)  # of others; fabric would think that it has been started
-    return Crew(LightningEnvironment(), run.devices, run.nodes)
-
-
-def check_meeting(nodes: int) -> None:
-    """Without these, every machine would take itself for the first, and wait for the others."""
-    missing = [name for name in MEETING_PLACE if name not in os.environ]
-    if missing:
-        raise OvorError(
-            f"--nodes {nodes} also needs {' and '.join(missing)} in the environment: on every "
-            "machine MASTER_ADDR and MASTER_PORT, the address and a free port of the first, and "
-            f"NODE_RANK, its own number from 0 to {nodes - 1}."
-        )
-    rank = os.environ["NODE_RANK"]
-    if not rank.isdigit() or int(rank) >= nodes:
-        raise OvorError(
-            f"NODE_RANK is {rank}, but with --nodes {nodes} it must be from 0 to {nodes - 1}."
-        )
-
-
-def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[str, Any] | None:
-    """What this process has to do, if it was started as one of them; the first has the result."""
+    `asked` is what its own command said, where that must be what the first one's did.
+    """
     signal.signal(signal.SIGTERM, partial(linger, os.getpid()))
     launch: Any = connected(crew, run, "popen").launch
     try:
-        result: dict[str, Any] | None = launch(work, begin, listening, leave)
+        mine = partial(work, begin=begin, listening=listening, give_up=leave, asked=asked)
+        result: dict[str, Any] | None = launch(mine)
         return result
     except ElsewhereError:
         sys.exit(1)
@@ -140,11 +74,14 @@ def join(crew: Crew, run: Run, begin: Beginning, listening: Listening) -> dict[s
         raise unmet() from error
 
 
-def start(crew: Crew, run: Run, begin: Beginning, listen: Listener) -> dict[str, Any] | None:
+def start(
+    crew: Crew, run: Run, begin: Beginning, listen: Listener, asked: Run | None = None
+) -> dict[str, Any] | None:
     """Start the processes of this machine and wait for them; the first machine has the result.
 
-    `begin` is for the first process of all.
+    `begin` is for the first process of all; `asked` as for `join`.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # children: no word of closed connections
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     launch: Any = connected(crew, run, "spawn").launch
@@ -152,7 +89,9 @@ def start(crew: Crew, run: Run, begin: Beginning, listen: Listener) -> dict[str,
     failures: list[tuple[int, Exception]] = []
     try:
         with waiting(crew) as met, reading(mail, listen, failures, met):
-            result: dict[str, Any] | None = launch(child, begin, mail)
+            # Not as arguments of its own, which fabric would search for modules.
+            theirs = partial(child, begin=begin, mail=mail, asked=asked)
+            result: dict[str, Any] | None = launch(theirs)
     except ProcessException as error:
         if getattr(error, "exit_code", 0) == -signal.SIGINT:
             raise KeyboardInterrupt from None
@@ -191,10 +130,18 @@ def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
     accelerator = auto if run.device == "auto" else run.device
     if accelerator == "mps":
         raise OvorError("An Apple GPU works alone: leave out --devices and --nodes.")
+    if accelerator == "cuda" and not torch.cuda.is_available():
+        raise OvorError("There is no CUDA device here: use --device cpu or auto.")
     if accelerator == "cuda" and crew.devices > torch.cuda.device_count():
         raise OvorError(
             f"There are {torch.cuda.device_count()} GPUs here, not {crew.devices}: give that "
             "number as --devices, or use --device cpu."
+        )
+    cores = os.cpu_count() or 1
+    if accelerator == "cpu" and crew.devices > MOST_A_CORE * cores:
+        raise OvorError(
+            f"{crew.devices} processes on {cores} cores would only wait for each other: give "
+            f"--devices {cores}, or fewer."
         )
     strategy = DDPStrategy(
         cluster_environment=crew.environment, start_method=start_method, timeout=MEETING
@@ -230,7 +177,9 @@ def leave(error: Exception) -> NoReturn:
     os._exit(1)
 
 
-def child(fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]") -> dict[str, Any] | None:
+def child(
+    fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]", asked: Run | None
+) -> dict[str, Any] | None:
     # At once, also from within a collective: after Ctrl-C, and when the parent is gone.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     mail.put(MET)
@@ -240,14 +189,14 @@ def child(fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]") -> dict[st
         os._exit(1)
 
     try:
-        return work(fabric, begin, lambda run: nullcontext(mail.put), give_up)
+        return work(fabric, begin, lambda run: nullcontext(mail.put), give_up, asked)
     except Exception as error:
         mail.put((fabric.global_rank, portable(error)))
         raise
 
 
 def work(
-    fabric: Fabric, begin: Beginning, listening: Listening, give_up: GiveUp
+    fabric: Fabric, begin: Beginning, listening: Listening, give_up: GiveUp, asked: Run | None
 ) -> dict[str, Any] | None:
     """What each process does."""
     ranks = Ranks(fabric.global_rank, fabric.world_size)
@@ -255,6 +204,11 @@ def work(
     dist.distributed_c10d._set_pg_timeout(EXCHANGE)
     with speaking_of_the_end(ranks, give_up):
         run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
+        if asked and asked.essence != run.essence:
+            raise OvorError(
+                f"Process {ranks.rank + 1} was started with other settings than the first: give "
+                "every machine the same command."
+            )
         if ranks.rank == 0:
             with listening(run) as listen:
                 result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)

@@ -78,10 +78,15 @@ def facts(group: Group) -> dict[str, str]:
             )
         ),
         "epochs per task": spans(sorted({one.run.epochs for one in runs}), "or"),
-        "device": each(lambda one: f"{one.result['device']}, {one.result['precision']}"),
+        "device": each(lambda one: device(one.result)),
         "versions": each(lambda one: versions(one.result["versions"])),
         "runs": f"{len(runs)}, {minutes(runs):.0f} minutes of computing",
     }
+
+
+def device(result: dict[str, Any]) -> str:
+    many = int(result.get("processes", 1))
+    return f"{result['device']}, {result['precision']}" + f", {many} processes" * (many > 1)
 
 
 def minutes(runs: list[Finished]) -> float:

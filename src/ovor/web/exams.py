@@ -64,6 +64,8 @@ class Exams:
     async def examine(self, served: Served) -> None:
         names = served.classes
         asked = [(names.index(n), c) for n, cs in self.aside.items() if n in names for c in cs]
+        if self.aside and not asked:
+            log.warning("no image set aside is of a class that the model knows: no exam yet")
         truth: list[int] = []
         right: list[bool] = []
         for start in range(0, len(asked), LOW):
