@@ -62,11 +62,11 @@ def join(
 
     `asked` is what its own command said, where that must be what the first one's did.
     """
-    signal.signal(signal.SIGTERM, partial(linger, os.getpid()))
     launch: Any = connected(crew, run, "popen").launch
+    mine = partial(work, begin=begin, listening=listening, give_up=leave, asked=asked)
     try:
-        mine = partial(work, begin=begin, listening=listening, give_up=leave, asked=asked)
-        result: dict[str, Any] | None = launch(mine)
+        with on_sigterm(partial(linger, os.getpid())):
+            result: dict[str, Any] | None = launch(mine)
         return result
     except ElsewhereError:
         sys.exit(1)
@@ -81,16 +81,16 @@ def start(
 
     `begin` is for the first process of all; `asked` as for `join`.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # children: no word of closed connections
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     launch: Any = connected(crew, run, "spawn").launch
     mail: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
     failures: list[tuple[int, Exception]] = []
+    # Not as arguments of its own, which fabric would search for modules.
+    theirs = partial(child, begin=begin, mail=mail, asked=asked)
+    ending = on_sigterm(signal.default_int_handler)  # as Ctrl-C does
     try:
-        with waiting(crew) as met, reading(mail, listen, failures, met):
-            # Not as arguments of its own, which fabric would search for modules.
-            theirs = partial(child, begin=begin, mail=mail, asked=asked)
+        with ending, waiting(crew) as met, reading(mail, listen, failures, met):
             result: dict[str, Any] | None = launch(theirs)
     except ProcessException as error:
         if getattr(error, "exit_code", 0) == -signal.SIGINT:
@@ -103,6 +103,15 @@ def start(
     for _, failure in failures:
         raise failure
     return result
+
+
+@contextmanager
+def on_sigterm(handler: Any) -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
