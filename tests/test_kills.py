@@ -83,7 +83,8 @@ def lessons(tmp_path: Path, wanted: int, draws: random.Random) -> int:
     kills, command = 0, ["learn", "m.ovor", "second", *LEARN, "--resume"]
     while kills < wanted:
         (tmp_path / "m.ovor").write_bytes(before)
-        kills += kill_until_done(lambda: command, tmp_path, seconds, draws, after)
+        more = kill_until_done(lambda: command, tmp_path, seconds, draws, after)
+        kills, seconds = kills + more, seconds if more else 0.7 * seconds  # kill it earlier
     left = {path.name for path in tmp_path.iterdir() if path.suffix == ".learning"}
     assert left <= {"m.ovor.learning"}  # there only if the last kill came between two lines
     return kills
@@ -111,7 +112,8 @@ def runs(tmp_path: Path, wanted: int, draws: random.Random, run: Run) -> int:
     kills = 0
     while kills < wanted:
         shutil.rmtree(out, ignore_errors=True)
-        kills += kill_until_done(command, tmp_path, seconds, draws, after)
+        more = kill_until_done(command, tmp_path, seconds, draws, after)
+        kills, seconds = kills + more, seconds if more else 0.7 * seconds  # kill it earlier
     return kills
 
 

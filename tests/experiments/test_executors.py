@@ -39,6 +39,7 @@ from ovor.experiments.schedule import Job, work_through
 from ovor.experiments.tables import Row
 from processes import two_machines
 
+TOKEN = secrets.token_hex()  # Ray reads it once in a process
 FAKE_SLURM = Path(__file__).parent / "fake_slurm"
 
 
@@ -301,7 +302,7 @@ def ray_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ovor-", dir="/tmp"))
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex())
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
