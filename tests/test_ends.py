@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -28,6 +29,7 @@ from processes import (
     CLOSE,
     MODULE,
     SCRIPTS,
+    Link,
     children,
     difference,
     end,
@@ -47,6 +49,23 @@ def place(tmp_path: Path, tiny_run: Run) -> Path:
     long = replace(tiny_run, epochs=2000, vor=None)
     (tmp_path / "long.json").write_bytes(RUN.dump_json(long))
     return tmp_path
+
+
+@pytest.fixture
+def port() -> str:
+    return free_port()
+
+
+def on_machine(
+    place: Path, node: int, port: str, file: str, *flags: str, link: Link | None = None
+) -> subprocess.Popen[str]:
+    """One of two machines: both this one, or each an end of the link."""
+    command = ("ovor", "run", "--from", file, "--out", "o", "--nodes", "2", *flags)
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "NODE_RANK": str(node)}
+    if link is None:
+        return start(place, *command, **meeting)
+    meeting |= {"MASTER_ADDR": link.addresses[0], "GLOO_SOCKET_IFNAME": link.cables[node]}
+    return start(place, *command, by=[*link.inside(node), *MODULE], **meeting)
 
 
 def test_when_a_process_is_killed_the_run_stops_with_a_sentence_and_others_continue(
@@ -118,10 +137,8 @@ def test_who_gives_no_sign_of_life_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_when_a_machine_hangs_the_other_hears_of_it(place: Path, rank: int) -> None:
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+def test_when_a_machine_hangs_the_other_hears_of_it(place: Path, port: str, rank: int) -> None:
+    nodes = [on_machine(place, node, port, "long.json") for node in (0, 1)]
     wait_for(place / "o/checkpoint.safetensors", nodes[0])
     (stopped,) = children(nodes[rank])
     moment = time.monotonic()
@@ -139,20 +156,8 @@ def test_when_a_machine_hangs_the_other_hears_of_it(place: Path, rank: int) -> N
 @pytest.mark.slow
 def test_when_the_cable_is_cut_both_machines_notice(place: Path) -> None:
     """Two network namespaces; no connection is closed."""
-    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
     with two_machines() as link:
-        meeting = {"MASTER_ADDR": link.addresses[0], "MASTER_PORT": "29500"}
-        nodes = [
-            start(
-                place,
-                *command,
-                by=[*link.inside(node), *MODULE],
-                **meeting,
-                NODE_RANK=str(node),
-                GLOO_SOCKET_IFNAME=link.cables[node],
-            )
-            for node in (0, 1)
-        ]
+        nodes = [on_machine(place, node, "29500", "long.json", link=link) for node in (0, 1)]
         wait_for(place / "o/checkpoint.safetensors", nodes[0])
         moment = time.monotonic()
         link.cut()
@@ -178,14 +183,10 @@ def busy(ranks: Ranks, folder: Path, how: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             if ranks.rank == 1:
                 raise OvorError("no such image")
-            exchanged(ranks)
+            ranks.told(None)
     except (OvorError, ends.ElsewhereError) as error:
         (folder / f"{how}-{ranks.rank}").write_text(str(error))
     os._exit(0)
-
-
-def exchanged(ranks: Ranks) -> None:
-    ranks.told(None)
 
 
 @pytest.mark.parametrize(
@@ -317,22 +318,20 @@ def test_torchrun_with_one_process_starts_no_others(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_another_command_on_the_second_machine_is_refused(place: Path) -> None:
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2", "--seed")
-    nodes = [start(place, *command, str(n), **meeting, NODE_RANK=str(n)) for n in (0, 1)]
+def test_another_command_on_the_second_machine_is_refused(place: Path, port: str) -> None:
+    nodes = [on_machine(place, node, port, "run.json", "--seed", str(node)) for node in (0, 1)]
     for code, said, errors in [end(node) for node in nodes]:
         assert (code, said) == (1, "")
         assert "Process 2 was started with other settings than the first" in errors
 
 
 @pytest.mark.slow
-def test_what_stops_the_first_machine_before_it_begins_is_heard_by_the_other(place: Path) -> None:
+def test_what_stops_the_first_machine_before_it_begins_is_heard_by_the_other(
+    place: Path, port: str
+) -> None:
     (place / "o").mkdir()
     (place / "o/mine").touch()
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    nodes = [on_machine(place, node, port, "run.json") for node in (0, 1)]
     first, second = (end(node) for node in nodes)
     assert first == (
         1,
@@ -382,11 +381,9 @@ def test_when_torchrun_loses_a_process_the_others_say_so(place: Path) -> None:
     assert errors.count("ovor: Process 2 of 2 died") == 1
 
 
-def test_on_two_machines(place: Path, alone: Folder) -> None:
+def test_on_two_machines(place: Path, port: str, alone: Folder) -> None:
     """The second neither writes nor speaks."""
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "run.json", "--out", "o", "--nodes", "2", "--json")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+    nodes = [on_machine(place, node, port, "run.json", "--json") for node in (0, 1)]
     (code, said, errors), second = (end(node) for node in nodes)
     assert second == (0, "", "")
     assert code == 0, errors
@@ -395,10 +392,10 @@ def test_on_two_machines(place: Path, alone: Folder) -> None:
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_when_a_process_is_killed_both_machines_hear_of_it(place: Path, rank: int) -> None:
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = ("ovor", "run", "--from", "long.json", "--out", "o", "--nodes", "2")
-    nodes = [start(place, *command, **meeting, NODE_RANK=str(node)) for node in (0, 1)]
+def test_when_a_process_is_killed_both_machines_hear_of_it(
+    place: Path, port: str, rank: int
+) -> None:
+    nodes = [on_machine(place, node, port, "long.json") for node in (0, 1)]
     wait_for(place / "o/checkpoint.safetensors", nodes[0])
     (killed,) = children(nodes[rank])
     moment = time.monotonic()
