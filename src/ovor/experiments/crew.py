@@ -75,7 +75,7 @@ def check_meeting(nodes: int) -> None:
             "machine MASTER_ADDR and MASTER_PORT, the address and a free port of the first, and "
             f"NODE_RANK, its own number from 0 to {nodes - 1}."
         )
-    rank, port, address = (os.environ[name] for name in ("NODE_RANK", "MASTER_PORT", "MASTER_ADDR"))
+    address, port, rank = (os.environ[name] for name in MEETING_PLACE)
     if not rank.isdigit() or int(rank) >= nodes:
         raise OvorError(
             f"NODE_RANK is {rank!r}, but with --nodes {nodes} it must be from 0 to {nodes - 1}."
