@@ -19,7 +19,7 @@ from benchmarks.models import (
     released_learner,
 )
 from ovor.learners.prompt import PromptLearner
-from ovor.session import looking_again
+from ovor.training.context import looking_again
 
 TASKS = 10
 
@@ -67,7 +67,7 @@ def evaluations(method: str, size: int, rounds: int) -> Iterator[Row]:
 def both_accuracies(
     learner: PromptLearner, queries: list[Tensor | None], images: Tensor, labels: Tensor
 ) -> tuple[float, float]:
-    """As `ovor.train.evaluate` does, without the loader."""
+    """As `ovor.training.loop.evaluate` does, without the loader."""
     logits = learner.logits(looking_again(learner, queries)(images))
     given = logits[:, :CLASSES]
     return tuple(float((x.argmax(1) == labels).float().mean()) for x in (logits, given))  # type: ignore[return-value]

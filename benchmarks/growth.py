@@ -15,10 +15,10 @@ import torch
 
 from benchmarks.harness import Row, interleave, ratios
 from benchmarks.memory import resident
-from ovor.experiments.single import prepare
+from ovor.experiments.runner import prepare
 from ovor.presets import settings
-from ovor.resume import Position, save, state_of
-from ovor.train import head_epoch, step
+from ovor.training.checkpointing import Position, save, state_of
+from ovor.training.loop import head_epoch, step
 
 TASKS, CLASSES = 100, 100
 IMAGES = 32  # of a training step

@@ -11,11 +11,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.released import Released
 from ovor.analysis.cost import VIT_B
-from ovor.backbones.vit import Architecture, VisionTransformer
+from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
-from ovor.session import small_batch
-from ovor.train import descend
+from ovor.training.context import small_batch
+from ovor.training.loop import descend
 
 CLASSES = 20  # of a task: ImageNet-R in ten
 METHODS = ("oneprompt", "l2p", "dualprompt", "coda-p")

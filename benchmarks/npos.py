@@ -14,7 +14,7 @@ from benchmarks.harness import Row, interleave, ratios
 from benchmarks.memory import resident
 from ovor.config import Npos
 from ovor.outliers import synthesize
-from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
+from ovor.outliers.exact_search import farthest_from_others, farthest_from_sample
 from ovor.outliers.knn import kth_distance
 
 CLASSES, WIDTH, SEED = 20, 768, 0

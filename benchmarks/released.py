@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture
+from ovor.encoders.vit import Architecture
 from ovor.prompts.base import Prompt
 from ovor.prompts.coda import CodaP
 from ovor.prompts.dualprompt import DualPrompt

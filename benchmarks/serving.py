@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 
 from benchmarks.harness import Row
-from ovor.classifier import Classifier
+from ovor.classifier.model import Classifier
 from ovor.data.embedded import quickdraw, write_drawings
 
 CLIENTS = 16

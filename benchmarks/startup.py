@@ -47,7 +47,7 @@ def predict(folder: Path, rounds: int) -> Row:
     model.save(folder / "m.ovor")
     Image.fromarray(pixels[0]).save(folder / "a.jpg")
     load = (
-        "import torch; from ovor.backbones import load_backbone; "
+        "import torch; from ovor.encoders import load_backbone; "
         f"load_backbone({str(folder / 'vit.safetensors')!r})"
     )
     children = {

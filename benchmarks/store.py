@@ -27,12 +27,13 @@ from benchmarks.memory import resident
 from benchmarks.models import random_vit
 from ovor.analysis.cost import VIT_B
 from ovor.config import Npos
-from ovor.experiments.single import prepare
+from ovor.experiments.runner import prepare
 from ovor.learners import build_learner
-from ovor.outliers import boundary, npos, synthesize
+from ovor.outliers import exact_search as boundary
+from ovor.outliers import npos, synthesize
+from ovor.outliers.feature_buffer import Store
 from ovor.presets import settings
-from ovor.store import Store
-from ovor.train import head_epoch
+from ovor.training.loop import head_epoch
 
 CLASSES, WIDTH, SEED = 20, 384, 0
 SIZES = (10_000, 100_000, 1_000_000)

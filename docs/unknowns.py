@@ -30,9 +30,9 @@ def measure(task: tuple[str, int]) -> dict[str, Any]:
     import torch
 
     from ovor import Classifier
-    from ovor.answers import answers
+    from ovor.classifier.prediction import answers
+    from ovor.classifier.rejection import auroc, fpr_at_tpr
     from ovor.data.embedded import quickdraw
-    from ovor.unknown import auroc, fpr_at_tpr
 
     method, seed = task
     torch.set_num_threads(1)

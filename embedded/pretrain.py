@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from split import HELD_OUT, class_lists, class_names, drawings
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture, VisionTransformer
+from ovor.encoders.vit import Architecture, VisionTransformer
 
 STUDENT = Architecture(
     embed_dim=192, depth=6, num_heads=3, mlp_dim=768, patch_size=7, in_chans=1, grid=(4, 4)

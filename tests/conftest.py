@@ -12,8 +12,8 @@ from hypothesis import settings
 from PIL import Image
 from safetensors.torch import save_file
 
-from ovor.backbones.vit import Architecture, VisionTransformer
 from ovor.config import Npos, Run, Transform, Vor
+from ovor.encoders.vit import Architecture, VisionTransformer
 
 # The same examples every time; HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

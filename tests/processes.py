@@ -18,7 +18,7 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
-from ovor.ranks import Ranks
+from ovor.distributed.ranks import Ranks
 
 # float32 sums in another order differ in the seventh digit; Adam divides by the gradient's size, so
 # that such a difference in a gradient of nearly zero is one of the step. A hundredth of one step:

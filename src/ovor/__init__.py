@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.presets import settings
 
 if TYPE_CHECKING:
-    from ovor.answers import Predictions
-    from ovor.classifier import Classifier
+    from ovor.classifier.model import Classifier
+    from ovor.classifier.prediction import Predictions
 
 __all__ = ["Classifier", "OvorError", "Predictions", "Run", "settings"]
 
@@ -15,7 +16,7 @@ __all__ = ["Classifier", "OvorError", "Predictions", "Run", "settings"]
 def __getattr__(name: str) -> Any:
     """What needs torch is imported when it is first asked for: help must not wait for it."""
     if name in ("Classifier", "Predictions"):
-        from ovor import classifier
+        from ovor.classifier import model
 
-        return getattr(classifier, name)
+        return getattr(model, name)
     raise AttributeError(f"module 'ovor' has no attribute {name!r}")

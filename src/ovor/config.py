@@ -1,72 +1,20 @@
-"""A run as one frozen value, and the errors that a person may cause.
+"""A run as one frozen value.
 
 Field names are the paper's. No torch here: the command line reads this to print its help.
 """
 
-import errno
-import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
-# Control characters, line separators and what is not UTF-8: they break the lines of an answer.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-
-
-class OvorError(Exception):
-    """Something the user can mend; its text is one sentence that names what to do, in one line."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(one_line(sentence))
-
-
-def one_line(text: str) -> str:
-    """With what would break the line written out, such as \\n."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def explain(error: ValidationError) -> str:
-    """Pydantic's findings in one line."""
-    parts = []
-    for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"])
-        what = item["msg"].removeprefix("Value error, ")
-        if item["type"] not in ("missing", "value_error"):  # there the input is all around it
-            got = repr(item["input"])
-            what += f" (got {got if len(got) < 60 else got[:60] + '...'})"
-        parts.append(f"{where}: {what}" if where else what)
-    return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
-
-
-REMEDIES = {
-    errno.ENOSPC: "free some space, and try again",
-    errno.EDQUOT: "free some space, and try again",
-    errno.EACCES: "change its permissions, or choose another place",
-    errno.EPERM: "change its permissions, or choose another place",
-    errno.EROFS: "choose another place",
-    errno.ENAMETOOLONG: "choose a shorter name",
-}
-
-
-def in_words(error: Exception) -> str:
-    """One sentence for whoever sees it; our own mistakes too."""
-    if isinstance(error, OvorError):
-        return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
-        return "The memory is full: choose a smaller --batch-size, or free some."
-    if isinstance(error, OSError):
-        what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
-        return f"{error.filename}: {what}" if error.filename else what
-    kind = type(error).__name__
-    return f"This is a mistake in ovor ({kind}: {error}): --debug shows where; please report it."
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,7 +7,8 @@ which embedded/tune.py chose on the development classes alone.
 from dataclasses import replace
 from typing import Any
 
-from ovor.config import Npos, OvorError, Run, Transform, Vor
+from ovor.config import Npos, Run, Transform, Vor
+from ovor.errors import OvorError
 
 ALIASES = {"ovor": "oneprompt+vor", "ovor-deep": "oneprompt-deep+vor"}
 

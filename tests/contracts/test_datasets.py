@@ -22,9 +22,9 @@ from ovor.data.base import Images
 from ovor.data.cache import Decodable, cached
 from ovor.data.loader import test_batches as unchanged_batches
 from ovor.data.loader import train_batches
+from ovor.distributed.ranks import Ranks
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import assist, execute
-from ovor.ranks import Ranks
+from ovor.experiments.runner import assist, execute
 from processes import CLOSE, difference, together
 from shard_files import as_hugging_face, write_manifest, write_shards
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.backbones.weights import load_backbone
 from ovor.config import Run
-from ovor.experiments.single import prepare
+from ovor.encoders.weights import load_backbone
+from ovor.experiments.runner import prepare
 from ovor.learners import METHODS, takes_vor
 from ovor.learners.base import Learner
-from ovor.session import Session, still_images
-from ovor.train import evaluate, learn_task
+from ovor.training.context import Session, still_images
+from ovor.training.loop import evaluate, learn_task
 
 NAMES = [name + vor for name in METHODS for vor in ("", "+vor") if not vor or takes_vor(name)]
 SMALL = {"ranpac": {"projection": 50}}  # the default is for real features

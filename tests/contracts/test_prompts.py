@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from ovor.backbones.vit import Architecture, Prefix, VisionTransformer
+from ovor.encoders.vit import Architecture, Prefix, VisionTransformer
 from ovor.prompts import PROMPTS
 from ovor.prompts.base import Prompt
 

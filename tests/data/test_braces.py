@@ -3,8 +3,8 @@ from braceexpand import braceexpand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ovor.config import OvorError
 from ovor.data.braces import expand
+from ovor.errors import OvorError
 
 TEXT = st.text("ab-._/*0", max_size=3)
 NUMBER = st.text("0123456789", min_size=1, max_size=2)

@@ -8,12 +8,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ovor.config import OvorError, Transform
+from ovor.config import Transform
 from ovor.data import Dataset, load_dataset
 from ovor.data import folders as folders_module
 from ovor.data.cache import HEADER, CachedImages, _admitted, cached
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.loader import train_batches
+from ovor.errors import OvorError
 
 TRANSFORM = Transform(size=16)
 COUNT = 9

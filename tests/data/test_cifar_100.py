@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.cifar_100 import cifar_100
 from ovor.data.sources import Expected
+from ovor.errors import OvorError
 
 NAMES = ["apple", "aquarium_fish", "baby"]
 LABELS = {"train": [2, 0, 1, 0], "test": [1, 2, 0]}

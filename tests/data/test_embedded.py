@@ -6,8 +6,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ovor.config import OvorError
 from ovor.data import Dataset, load_dataset
+from ovor.errors import OvorError
 
 
 @pytest.fixture(scope="module")

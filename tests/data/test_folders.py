@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from ovor.config import OvorError
 from ovor.data import Dataset, load_dataset
 from ovor.data.folders import SUFFIXES, Files, read_image, to_rgb
+from ovor.errors import OvorError
 
 
 def paint(path: Path, color: str = "red", mode: str = "RGB") -> Path:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from ovor.config import OvorError
 from ovor.data import Dataset, load_dataset
 from ovor.data.hf import Rows
+from ovor.errors import OvorError
 from shard_files import png
 
 Columns = dict[str, list[Any]]

@@ -7,11 +7,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ovor.config import OvorError, Transform
+from ovor.config import Transform
 from ovor.data.base import Integers
 from ovor.data.loader import SHUFFLE, VIEW, train_batches
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.transforms import draw_view, train_view
+from ovor.errors import OvorError
 
 TRANSFORM = Transform(size=16, crop_pct=1.0)
 TASK: Integers = np.array([3, 8, 1, 40, 22, 7, 15, 30, 31, 2, 11])

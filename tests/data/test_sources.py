@@ -8,7 +8,6 @@ import pytest
 import yaml
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data import Dataset, load_dataset
 from ovor.data.cub_200 import cub_200
 from ovor.data.datasets import SOURCES
@@ -16,6 +15,7 @@ from ovor.data.describe import describe
 from ovor.data.imagenet_r import imagenet_r
 from ovor.data.sources import Expected, data_folder
 from ovor.data.train_test import cub_200_pilot, imagenet_a, imagenet_r_pilot
+from ovor.errors import OvorError
 
 # As in the true lists, neither labels nor images follow the names of the folders.
 WNIDS = ("n02165456", "n03594945", "n01443537")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 from ovor.data.tasks import split, task_sizes
+from ovor.errors import OvorError
 
 
 @dataclass(frozen=True)

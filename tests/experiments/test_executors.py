@@ -26,9 +26,9 @@ from typing import Any
 import pytest
 
 from ovor.cli.grid import GridArguments, sbatch_options
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments import grid
-from ovor.experiments.events import Standing, Tail
 from ovor.experiments.executors.base import Died, PlaceError
 from ovor.experiments.executors.ray import check_address, on_ray
 from ovor.experiments.executors.remote import carry_out, shared
@@ -36,6 +36,7 @@ from ovor.experiments.executors.slurm import on_slurm, outcome, work
 from ovor.experiments.folder import Folder
 from ovor.experiments.progress import standing_table
 from ovor.experiments.schedule import Job, work_through
+from ovor.experiments.status import Standing, Tail
 from ovor.experiments.tables import Row
 from processes import two_machines
 

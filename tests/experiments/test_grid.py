@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ovor.config import RUN, OvorError, Run
+from ovor.config import RUN, Run
+from ovor.errors import OvorError
 from ovor.experiments import grid
 from ovor.experiments.tables import Row
 

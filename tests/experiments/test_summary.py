@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments import summary
 from ovor.experiments.grid import folder_of, run_grid, run_of
 from ovor.experiments.tables import Row, Section, sections

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.tables import (
     ABLATIONS,
     PROMPT_METHODS,

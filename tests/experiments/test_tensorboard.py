@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute
+from ovor.experiments.runner import execute
 from ovor.experiments.tensorboard import Board
 
 

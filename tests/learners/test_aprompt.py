@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.backbones import load_backbone
 from ovor.config import Run
 from ovor.data.views import Views
+from ovor.encoders import load_backbone
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute
+from ovor.experiments.runner import execute
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
 
 # A kernel may round otherwise for weights that could have a gradient than for those that cannot.

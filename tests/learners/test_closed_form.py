@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.backbones import load_backbone
 from ovor.data.views import Views
+from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.learners.ranpac import RIDGES, RanPac, choose_ridge, ridge_solution

@@ -7,7 +7,7 @@ import pytest
 
 from ovor.config import Run
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute, prepare
+from ovor.experiments.runner import execute, prepare
 
 
 def test_joint_is_fine_tuning_on_all_classes_bit_for_bit(tiny_run: Run, tmp_path: Path) -> None:

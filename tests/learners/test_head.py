@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import torch
 import torch.nn.functional as F
 
-from ovor.backbones import load_backbone
+from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.head import GrowingHead
 

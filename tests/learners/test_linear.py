@@ -8,14 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ovor.backbones import load_backbone
 from ovor.config import Run
-from ovor.experiments.single import prepare
+from ovor.encoders import load_backbone
+from ovor.experiments.runner import prepare
 from ovor.learners.linear import LinearOptions, LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
-from ovor.session import batches
-from ovor.train import learn_task
+from ovor.training.context import batches
+from ovor.training.loop import learn_task
 
 
 def images() -> torch.Tensor:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from ovor.backbones import load_backbone
+from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.prompts import PROMPTS
 

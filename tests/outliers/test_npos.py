@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ovor import store
 from ovor.config import Npos
-from ovor.outliers import boundary, knn, synthesize
+from ovor.outliers import exact_search as boundary
+from ovor.outliers import feature_buffer as store
+from ovor.outliers import knn, synthesize
 from ovor.outliers import npos as npos_module
-from ovor.store import collected
+from ovor.outliers.feature_buffer import collected
 
 NPOS = Npos(alpha=3, beta=10, k=4, noise=20)
 

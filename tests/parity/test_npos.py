@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ovor import store
 from ovor.config import Npos
-from ovor.outliers import boundary, knn, synthesize
+from ovor.outliers import exact_search as boundary
+from ovor.outliers import feature_buffer as store
+from ovor.outliers import knn, synthesize
 from ovor.outliers import npos as npos_module
 
 SEED = 7

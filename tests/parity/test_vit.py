@@ -8,9 +8,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from oracles import TimmViT, timm
-from ovor.backbones import Architecture, Prefix, Prefixes, VisionTransformer, load_backbone
-from ovor.backbones.vit import Attention
-from ovor.backbones.weights import build
+from ovor.encoders import Architecture, Prefix, Prefixes, VisionTransformer, load_backbone
+from ovor.encoders.vit import Attention
+from ovor.encoders.weights import build
 
 SMALL = {
     "embed_dim": 128,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from ovor.backbones.vit import Architecture
+from ovor.encoders.vit import Architecture
 from ovor.prompts.coda import CodaP
 from ovor.prompts.orthogonal import orthogonality
 

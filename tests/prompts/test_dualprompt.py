@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ovor.backbones.vit import Architecture
+from ovor.encoders.vit import Architecture
 from ovor.prompts.dualprompt import DualPrompt
 
 ARCH = Architecture(

@@ -2,8 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ovor.backbones.vit import Architecture
-from ovor.config import OvorError
+from ovor.encoders.vit import Architecture
+from ovor.errors import OvorError
 from ovor.prompts.l2p import L2P
 
 ARCH = Architecture(

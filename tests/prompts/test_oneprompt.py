@@ -1,6 +1,6 @@
 import torch
 
-from ovor.backbones.vit import Architecture
+from ovor.encoders.vit import Architecture
 from ovor.prompts.oneprompt import OnePrompt, OnePromptDeep
 
 ARCH = Architecture(

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ovor.backbones.vit import Architecture
-from ovor.config import OvorError
+from ovor.encoders.vit import Architecture
+from ovor.errors import OvorError
 from ovor.prompts import PROMPTS
 from ovor.prompts.base import matching
 from ovor.prompts.orthogonal import orthogonality

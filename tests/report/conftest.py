@@ -7,7 +7,7 @@ import pytest
 
 from ovor.config import Run
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute
+from ovor.experiments.runner import execute
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ovor.config import RUN, Run
-from ovor.experiments.closeup import BINS, POINTS
-from ovor.experiments.closeup import SCHEMA as CLOSEUP
+from ovor.experiments.diagnostics import BINS, POINTS
+from ovor.experiments.diagnostics import SCHEMA as CLOSEUP
 from ovor.learners import METHODS, takes_vor
 from ovor.metrics import all_metrics
 from ovor.presets import settings

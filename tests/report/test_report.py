@@ -13,9 +13,10 @@ import altair as alt
 import numpy as np
 import pytest
 
-from ovor.config import OvorError, Run, Vor
+from ovor.config import Run, Vor
+from ovor.errors import OvorError
 from ovor.experiments.folder import Folder
-from ovor.experiments.single import execute
+from ovor.experiments.runner import execute
 from ovor.presets import settings
 from ovor.report import make, page
 from ovor.report.page import drawings

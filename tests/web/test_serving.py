@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 
 from drawings import draw
 from ovor import Classifier
-from ovor.modelfile import read_model
+from ovor.classifier.file import read_model
 from ovor.web import server
 
 from .live import FIRST, SECOND, Live, drawn, events, files, png, serving

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from ovor.backbones.vit import Architecture, Prefixes, VisionTransformer
+from ovor.encoders.vit import Architecture, Prefixes, VisionTransformer
 from ovor.learners import METHODS, build_learner, options_type
 from ovor.learners.base import Learner
 from ovor.paper import paper

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from ovor.config import OvorError
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
     import altair as alt

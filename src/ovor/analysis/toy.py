@@ -16,7 +16,7 @@ from ovor.learners.head import GrowingHead
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
 from ovor.seeds import HEAD_ORDER, NOISE, WEIGHTS, generator
-from ovor.train import lr_factors
+from ovor.training.loop import lr_factors
 
 TASKS, CLASSES = 2, 2  # classes of each task
 LAYER, TRAIN, TEST = range(3, 6)  # what a key is for, beside the uses in ovor.seeds

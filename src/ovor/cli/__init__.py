@@ -20,7 +20,7 @@ from ovor.cli.report import report_command
 from ovor.cli.run import run_command
 from ovor.cli.serve import serve_command
 from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
-from ovor.config import explain, in_words, one_line
+from ovor.errors import explain, in_words, one_line
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "learn": learn_command,

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from ovor.cli.arguments import Device, Model, Rename, optional, parse, renames
-from ovor.config import Count, OvorError
+from ovor.config import Count
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
-    from ovor.answers import Answering
+    from ovor.classifier.prediction import Answering
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ def predict_command(argv: list[str]) -> None:
 
 def open_any(path: Path, backbone: str | None, device: str) -> "Answering":
     if path.suffix == ".onnx":
-        from ovor.serving.onnx import OnnxClassifier
+        from ovor.classifier.onnx import OnnxClassifier
 
         return OnnxClassifier.load(path)
-    from ovor.classifier import Classifier
+    from ovor.classifier.model import Classifier
 
     return Classifier.load(path, backbone=backbone, device=device)
 
@@ -102,8 +103,8 @@ def evaluate_command(argv: list[str]) -> None:
         "with --unknown also how well images of other things are told from them.",
     )
     rename = renames(arguments.rename)
+    from ovor.classifier.evaluate import examine
     from ovor.cli import model_text
-    from ovor.exam import examine
 
     model = open_any(arguments.model, arguments.backbone, arguments.device)
     with model_text.Counting("testing") as listen:
@@ -131,8 +132,8 @@ def inspect_command(argv: list[str]) -> None:
     arguments = parse(
         InspectArguments, argv, "inspect", "What a model file says, without its backbone."
     )
+    from ovor.classifier.file import read_model
     from ovor.cli import model_text
-    from ovor.modelfile import read_model
 
     found = model_text.inspection(read_model(arguments.model), arguments.model)
     if arguments.json:

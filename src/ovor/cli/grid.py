@@ -13,7 +13,8 @@ from pydantic import Field
 from ovor.cli.arguments import Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
-from ovor.config import Count, OvorError, Positive, Run
+from ovor.config import Count, Positive, Run
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
     from ovor.experiments.executors.base import Executor

@@ -13,10 +13,11 @@ from pydantic import Field
 
 from ovor.cli.arguments import Device, Model, Rename, optional, parse, renames
 from ovor.cli.exits import stopped
-from ovor.config import Count, Fraction, OvorError, Positive
+from ovor.config import Count, Fraction, Positive
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
-    from ovor.classifier import Classifier
+    from ovor.classifier.model import Classifier
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def learn_command(argv: list[str]) -> None:
         "none is kept. Killed at any moment, the model is as before, and --resume goes on.",
     )
     rename = renames(arguments.rename)
+    from ovor.classifier.file import alone, check_place, unfinished
     from ovor.experiments.progress import RunProgress
-    from ovor.modelfile import alone, check_place, unfinished
 
     check_place(arguments.model)
     path, checkpoint = arguments.model, unfinished(arguments.model)
@@ -123,7 +124,7 @@ def learn_command(argv: list[str]) -> None:
 
 def open_model(arguments: LearnArguments) -> "Classifier":
     """The model as it is in its file, or a new one."""
-    from ovor.classifier import Classifier
+    from ovor.classifier.model import Classifier
 
     settings = {
         name: value
@@ -169,7 +170,7 @@ def check_method(model: "Classifier", method: str) -> None:
 
 
 def is_done(checkpoint: Path, model: "Classifier") -> bool:
-    from ovor.teaching import already_learned
+    from ovor.classifier.fit import already_learned
 
     return already_learned(checkpoint, model.tasks_)
 
@@ -207,8 +208,8 @@ def forget_command(argv: list[str]) -> None:
         "Take a class out of the head and the metadata of a model. What its images changed in a "
         "prompt that all classes share stays.",
     )
-    from ovor.classifier import Classifier
-    from ovor.modelfile import alone, check_finished
+    from ovor.classifier.file import alone, check_finished
+    from ovor.classifier.model import Classifier
 
     with alone(arguments.model):
         check_finished(arguments.model)

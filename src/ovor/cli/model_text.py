@@ -12,16 +12,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ovor.answers import BATCH, Answering
-from ovor.config import OvorError
+from ovor.classifier.prediction import BATCH, Answering
 from ovor.data.folders import at_home, find_images
-from ovor.data.lesson import UNKNOWN, Lesson, OnError
-from ovor.data.pictures import to_image
+from ovor.data.images import to_image
+from ovor.data.task_data import UNKNOWN, Lesson, OnError
+from ovor.errors import OvorError
 from ovor.experiments.progress import Live
 
 if TYPE_CHECKING:
-    from ovor.classifier import Classifier
-    from ovor.modelfile import Model
+    from ovor.classifier.file import Model
+    from ovor.classifier.model import Classifier
 
 
 ON_ONE_LINE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -58,7 +58,7 @@ class Counting(Live):
 
 def plan(model: "Classifier", lesson: Lesson) -> dict[str, Any]:
     """What `learn --dry-run` says."""
-    from ovor.teaching import estimate
+    from ovor.classifier.fit import estimate
 
     cost = estimate(model.past(), lesson, model.hold_out)
     return {

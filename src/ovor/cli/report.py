@@ -10,7 +10,7 @@ import tyro
 
 from ovor.cli.arguments import optional, parse
 from ovor.cli.exits import stopped, wrong_usage
-from ovor.config import OvorError
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
     from ovor.report.make import Report

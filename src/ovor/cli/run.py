@@ -16,13 +16,14 @@ from pydantic.dataclasses import dataclass as checked
 from ovor.cli.arguments import optional
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
-    from ovor.experiments.crew import Crew
+    from ovor.distributed.cluster import Crew
+    from ovor.distributed.launch import Beginning
     from ovor.experiments.folder import Folder
-    from ovor.experiments.together import Beginning
 
 Options = TypeVar("Options")
 EARLY = ("method", "data", "vor_preset", "tasks", "from", "epochs")
@@ -65,10 +66,10 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.experiments.crew import crew_of
+    from ovor.distributed.cluster import crew_of
+    from ovor.distributed.launch import given, join, start
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.single import silent
-    from ovor.experiments.together import given, join, start
+    from ovor.experiments.runner import silent
     from ovor.report import make
 
     crew = crew_of(arguments.run)
@@ -106,11 +107,11 @@ def run_command(argv: list[str]) -> None:
 
 def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] | None:
     """On the first machine: in this process, or in as many as the run wants."""
-    from ovor.experiments.crew import crew_of
+    from ovor.distributed.cluster import crew_of
+    from ovor.distributed.launch import given, refused, start
     from ovor.experiments.folder import Folder
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.single import execute, silent
-    from ovor.experiments.together import given, refused, start
+    from ovor.experiments.runner import execute, silent
 
     try:
         run, path = begin()

@@ -9,7 +9,8 @@ import tyro
 from pydantic import Field
 
 from ovor.cli.arguments import Device, Model, optional, parse
-from ovor.config import Count, OvorError, Positive
+from ovor.config import Count, Positive
+from ovor.errors import OvorError
 from ovor.web.settings import Limits, Settings
 
 DEFAULT = Limits()

@@ -10,7 +10,8 @@ import tyro
 
 from ovor.cli.arguments import Model, optional, parse
 from ovor.cli.exits import wrong_usage
-from ovor.config import Count, OvorError
+from ovor.config import Count
+from ovor.errors import OvorError
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ def export_command(argv: list[str]) -> None:
                 else "ovor: --bundle makes a model file: choose a FILE that does not end in .onnx."
             )
         )
-    from ovor.serving.onnx import check_place, export_onnx
+    from ovor.classifier.onnx import check_place, export_onnx
 
     check_place(path)  # before torch takes its seconds
-    from ovor.classifier import Classifier
-    from ovor.modelfile import alone
+    from ovor.classifier.file import alone
+    from ovor.classifier.model import Classifier
 
     found: dict[str, Any] = {"file": str(path)}
     if arguments.bundle:
@@ -96,7 +97,7 @@ def share_command(argv: list[str]) -> None:
         "share",
         "The model file and a page that describes it, in a repository or a folder.",
     )
-    from ovor.classifier import Classifier
+    from ovor.classifier.model import Classifier
 
     model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
     place = model.push_to_hub(arguments.where, private=arguments.private)
@@ -125,9 +126,9 @@ def fetch_command(argv: list[str]) -> None:
     arguments = parse(
         FetchArguments, argv, "fetch", "A copy of a shared model, checked before it is written."
     )
-    from ovor.checkpoint import write_atomically
-    from ovor.modelfile import alone, read_model
-    from ovor.serving.hub import fetch
+    from ovor.classifier.file import alone, read_model
+    from ovor.classifier.hub import fetch
+    from ovor.tensor_file import write_atomically
 
     path = arguments.model
     with alone(path):

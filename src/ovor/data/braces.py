@@ -2,7 +2,7 @@
 
 import re
 
-from ovor.config import OvorError
+from ovor.errors import OvorError
 
 RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)(?:\.\.([0-9]+))?")
 MOST = 1_000_000  # names that a range may stand for; more is a slip of the pen

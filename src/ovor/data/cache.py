@@ -21,8 +21,8 @@ from numpy.lib.format import read_array_header_1_0, read_magic
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Images, Integers
+from ovor.errors import OvorError
 
 FOLDER = "~/.cache/ovor/decoded"
 SCHEMA = 1  # to be raised when `read_image` makes other pixels of a file

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 from ovor.data.sources import Expected, Source, checked, held
 from ovor.data.train_test import train_and_test
+from ovor.errors import OvorError
 
 SOURCE = Source(
     name="cifar-100",

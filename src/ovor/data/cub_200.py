@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
 from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+from ovor.errors import OvorError
 
 LISTS = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")
 

@@ -5,7 +5,6 @@ The paper's are read from the data folder, see `ovor.data.sources`.
 
 from collections.abc import Callable
 
-from ovor.config import OvorError
 from ovor.data import cifar_100, cub_200, imagenet_r, train_test
 from ovor.data.base import Dataset, Images
 from ovor.data.embedded import quickdraw, quickdraw_dev
@@ -13,6 +12,7 @@ from ovor.data.folders import folder
 from ovor.data.hf import hugging_face
 from ovor.data.shards import shards
 from ovor.data.sources import Source
+from ovor.errors import OvorError
 
 __all__ = ["DATASETS", "SOURCES", "Dataset", "Images", "load_dataset"]
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ovor.config import OvorError
 from ovor.data.datasets import SOURCES, load_dataset, unreadable
+from ovor.errors import OvorError
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
+from ovor.errors import OvorError
 
 TRAINING = 80  # drawings per class; the other 20 are for testing
 

@@ -19,11 +19,11 @@ from urllib.parse import parse_qsl
 import numpy as np
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 from ovor.data.folders import at_home, chance, decoded, listed, reason
 from ovor.data.sources import warn
 from ovor.data.splits import tested, trainable
+from ovor.errors import OvorError
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 QUESTIONS = ("image", "label", "train", "test")

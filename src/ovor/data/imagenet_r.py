@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import yaml  # type: ignore[import-untyped]  # its stubs: one more package for one call
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
 from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+from ovor.errors import OvorError
 
 PARTS = ("train", "test")
 

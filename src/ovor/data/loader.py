@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from ovor.config import OvorError, Transform
+from ovor.config import Transform
 from ovor.data.base import Images, Integers
 from ovor.data.transforms import draw_view, test_view, train_view
-from ovor.ranks import ALONE
+from ovor.distributed.ranks import ALONE
+from ovor.errors import OvorError
 
 Batch = tuple[Tensor, Tensor]  # pixels: B, H, W, 3 bytes; labels: B
 

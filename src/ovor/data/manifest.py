@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from ovor.config import OvorError, explain
+from ovor.errors import OvorError, explain
 
 NAME = "manifest.json"
 STRICT = ConfigDict(extra="forbid", strict=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.braces import expand
 from ovor.data.folders import at_home
@@ -22,6 +21,7 @@ from ovor.data.sources import warn
 from ovor.data.splits import tested, trainable
 from ovor.data.tar_images import tar_images
 from ovor.data.tar_index import Rule, Samples, Shard, kept_index, make_index, stamped
+from ovor.errors import OvorError
 
 SIDE = re.compile(r"(?<![a-z])(train|test|val(?![a-z])|valid)")
 LONG = 2**30  # bytes of shards whose index takes long enough to say so

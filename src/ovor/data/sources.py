@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset
+from ovor.errors import OvorError
 
 VARIABLE = "OVOR_DATA"
 DEFAULT = "~/.cache/ovor/data"

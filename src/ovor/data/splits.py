@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
 from ovor.data.folders import TEST_SHARE, listed
+from ovor.errors import OvorError
 
 
 def tested(chances: NDArray[np.float64], labels: Integers) -> NDArray[np.bool_]:

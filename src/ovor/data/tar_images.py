@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.config import OvorError
 from ovor.data.base import Integers
 from ovor.data.folders import decoded
 from ovor.data.tar_index import Samples, Shard, members
+from ovor.errors import OvorError
 
 OPEN = 128  # files at a time, of the 256 or more that systems allow a process
 

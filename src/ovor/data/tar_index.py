@@ -20,9 +20,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from ovor.config import OvorError
 from ovor.data.cache import written
 from ovor.data.folders import SUFFIXES, at_home, chance, listed, reason
+from ovor.errors import OvorError
 
 FOLDER = "~/.cache/ovor/shards"
 SCHEMA = 1  # to be raised when the same shard gives another index

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset, Integers
+from ovor.errors import OvorError
 
 
 @dataclass(frozen=True, eq=False)

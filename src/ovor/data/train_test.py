@@ -6,10 +6,10 @@ ImageNet-A has no other; PILOT's and RevisitingCIL's of ImageNet-R and CUB are n
 from dataclasses import replace
 from pathlib import Path
 
-from ovor.config import OvorError
 from ovor.data.base import Dataset
 from ovor.data.folders import folder
 from ovor.data.sources import Expected, Source, checked, held, split_in_folders, warn
+from ovor.errors import OvorError
 
 IMAGENET_A = Source(
     name="imagenet-a",

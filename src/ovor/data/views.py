@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ovor.ranks import ALONE, Ranks
+from ovor.distributed.ranks import ALONE, Ranks
 
 Pair = tuple[Tensor, Tensor]  # images or features, and their labels
 

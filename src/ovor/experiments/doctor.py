@@ -9,9 +9,9 @@ import torch
 from rich.console import Group
 from rich.table import Table
 
-from ovor.backbones import load_backbone
-from ovor.config import OvorError
 from ovor.data.describe import describe
+from ovor.encoders import load_backbone
+from ovor.errors import OvorError
 
 
 def examine() -> dict[str, Any]:

@@ -16,11 +16,11 @@ from ovor.analysis.drift import (
     linear_cka,
     prompt_cosine,
 )
-from ovor.checkpoint import load_tensors, write_atomically
 from ovor.experiments.folder import Folder, read_run
-from ovor.experiments.single import prepare
+from ovor.experiments.runner import prepare
 from ovor.learners.base import Learner
-from ovor.session import Session, features_of, looking_again, test_images
+from ovor.tensor_file import load_tensors, write_atomically
+from ovor.training.context import Session, features_of, looking_again, test_images
 
 MEASURES = ("prompt", "prompt_centered", "cosine", "cka_linear", "cka_kernel")
 

@@ -10,8 +10,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from ovor.checkpoint import write_atomically
-from ovor.config import RUN, OvorError, Run, explain
+from ovor.config import RUN, Run
+from ovor.errors import OvorError, explain
+from ovor.tensor_file import write_atomically
 
 
 class Folder:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ovor.config import RUN, OvorError, Run
+from ovor.config import RUN, Run
+from ovor.errors import OvorError
 from ovor.experiments.executors.base import Executor
 from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.folder import Folder, read_run
@@ -112,9 +113,9 @@ def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, in
 
 def execute_one(run: Run, path: Path, stem: Path | None) -> dict[str, Any]:
     # In the worker: the parent needs no torch.
-    from ovor.experiments.closeup import measure_closeup
+    from ovor.experiments.diagnostics import measure_closeup
     from ovor.experiments.drift import measure_drift
-    from ovor.experiments.single import execute
+    from ovor.experiments.runner import execute
 
     folder = Folder(path)
     result = execute(run, folder, stem=stem)

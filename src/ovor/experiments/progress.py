@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ovor.config import Run
-from ovor.experiments.events import Standing
+from ovor.experiments.status import Standing
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK = {"train": 2, "features": 1, "head": 0, "means": 1, "test": 1}

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ovor.config import OvorError, Run
-from ovor.experiments.events import Standing, Tail
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.executors.base import Died, Executor
 from ovor.experiments.folder import Folder
+from ovor.experiments.status import Standing, Tail
 
 LOOK = 1.0  # seconds between looks at what runs
 TRIES = 3  # for a run that comes no farther

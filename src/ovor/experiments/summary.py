@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ovor.config import OvorError
+from ovor.errors import OvorError
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.tables import Measure, Row, Section
 from ovor.paper import paper

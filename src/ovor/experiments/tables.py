@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
 
-from ovor.config import OvorError, Run, Vor
+from ovor.config import Run, Vor
+from ovor.errors import OvorError
 from ovor.paper import paper
 from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
@@ -214,7 +215,7 @@ def prompt_position(data: str, tasks: int, make: Make) -> list[Section]:
 def depth_of(run: Run) -> int:
     if run.backbone == PAPER.backbone:
         return 12  # known without the file
-    from ovor.backbones import load_backbone  # brings torch
+    from ovor.encoders import load_backbone  # brings torch
 
     return load_backbone(run.backbone, run.num_heads or None).vit.arch.depth
 

@@ -3,7 +3,8 @@
 from math import ceil
 from typing import Any
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.folder import Folder
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ovor.backbones.vit import VisionTransformer
-from ovor.config import OvorError, explain
+from ovor.encoders.vit import VisionTransformer
+from ovor.errors import OvorError, explain
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner

@@ -12,10 +12,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones import pet
-from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Run
 from ovor.data.views import Views
+from ovor.encoders import pet
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner, nothing
 from ovor.learners.simplecil import Prototypes, set_means
 from ovor.seeds import WEIGHTS, generator

@@ -17,9 +17,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.func import functional_call
 
-from ovor.backbones.vit import Prefixes, VisionTransformer
 from ovor.config import STRICT, Count, Positive, Run
 from ovor.data.views import Views
+from ovor.encoders.vit import Prefixes, VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ovor.backbones.vit import VisionTransformer
-from ovor.config import OvorError, Run
+from ovor.config import Run
 from ovor.data.views import Views
+from ovor.encoders.vit import VisionTransformer
+from ovor.errors import OvorError
 
 Autocast = Callable[[], AbstractContextManager[None]]
 

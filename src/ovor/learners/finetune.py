@@ -13,9 +13,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones import pet
-from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Positive, Run
+from ovor.encoders import pet
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator

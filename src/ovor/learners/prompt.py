@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ovor.backbones.vit import VisionTransformer
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.head import GrowingHead
 from ovor.prompts.base import Prompt

@@ -10,10 +10,10 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones import pet
-from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Count, Run
 from ovor.data.views import Views
+from ovor.encoders import pet
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
 from ovor.learners.base import Autocast
 from ovor.seeds import WEIGHTS, generator

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones.vit import VisionTransformer
 from ovor.config import STRICT, Run
 from ovor.data.views import Views
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 

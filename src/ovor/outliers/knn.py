@@ -7,8 +7,8 @@ points, so that memory stays bounded for any number of points, even of points in
 import torch
 from torch import Tensor
 
-from ovor.ranks import ALONE, Ranks
-from ovor.store import Points, chunks
+from ovor.distributed.ranks import ALONE, Ranks
+from ovor.outliers.feature_buffer import Points, chunks
 
 CHUNK_ELEMENTS = 2**20  # distances held at once: 4 MB, about what a core's cache keeps
 FEWEST_ROWS = 64  # at once, even if that is more: with fewer, it takes as long to read the points

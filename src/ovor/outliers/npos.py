@@ -18,8 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Npos
+from ovor.distributed.ranks import ALONE, Ranks
 from ovor.outliers import knn
-from ovor.outliers.boundary import farthest_from_others, farthest_from_sample
+from ovor.outliers.exact_search import farthest_from_others, farthest_from_sample
+from ovor.outliers.feature_buffer import Points, chunks, collected, gathered
 from ovor.outliers.knn import (
     chunk_rows,
     k_smallest_of_both,
@@ -29,8 +31,6 @@ from ovor.outliers.knn import (
     square_norms,
     tile_rows,
 )
-from ovor.ranks import ALONE, Ranks
-from ovor.store import Points, chunks, collected, gathered
 
 KEPT_TABLES = 2**26  # elements of the tables that are kept for the next pass: 256 MB
 NEAR_TERMS = 2**25  # elements of the table that bounds are taken from

@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture, Prefix
-from ovor.config import OvorError
+from ovor.encoders.vit import Architecture, Prefix
+from ovor.errors import OvorError
 
 Natural = Annotated[int, Field(ge=0)]
 Lengths = tuple[Natural, ...]  # at layer 0, 1, 2 and so on

@@ -11,8 +11,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture, Prefix
 from ovor.config import STRICT, Count
+from ovor.encoders.vit import Architecture, Prefix
 from ovor.prompts.base import Layers, Prompt, check_layers
 from ovor.prompts.orthogonal import gram_schmidt, orthogonality
 

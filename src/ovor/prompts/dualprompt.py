@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture, Prefix
 from ovor.config import STRICT, Count
+from ovor.encoders.vit import Architecture, Prefix
 from ovor.prompts.base import Layers, Lengths, Prompt, check_layers, matching, uniform
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
 

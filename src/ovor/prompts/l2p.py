@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.backbones.vit import Architecture, Prefix
-from ovor.config import STRICT, Count, OvorError
+from ovor.config import STRICT, Count
+from ovor.encoders.vit import Architecture, Prefix
+from ovor.errors import OvorError
 from ovor.prompts.base import Layers, Prompt, check_layers, matching, uniform
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from ovor.checkpoint import write_atomically
-from ovor.config import OvorError
-from ovor.experiments.closeup import measure_closeup, read_closeup
+from ovor.errors import OvorError
+from ovor.experiments.diagnostics import measure_closeup, read_closeup
 from ovor.experiments.drift import measure_drift
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.tables import Section
@@ -17,6 +16,7 @@ from ovor.report import page
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
 from ovor.report.sections import Content, content
+from ovor.tensor_file import write_atomically
 
 
 @dataclass(frozen=True)

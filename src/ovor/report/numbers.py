@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ovor.config import OvorError
-from ovor.experiments.closeup import read_closeup
+from ovor.errors import OvorError
+from ovor.experiments.diagnostics import read_closeup
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.summary import changes
 from ovor.presets import ALIASES

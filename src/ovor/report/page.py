@@ -12,10 +12,10 @@ from typing import Any
 
 import jinja2
 
-from ovor.checkpoint import write_atomically
 from ovor.report.charts import HUES, SCHEMES, Chart, fill
 from ovor.report.numbers import Records
 from ovor.report.sections import Content
+from ovor.tensor_file import write_atomically
 
 SCHEMA = 1  # of what the page and --json hold
 SHOW = "window.vegaEmbed = vegaEmbed;"  # all that page.js needs of the bundle

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from ovor.config import OvorError, Run, explain
+from ovor.config import Run
+from ovor.errors import OvorError, explain
 from ovor.experiments import tables
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tables import Figures

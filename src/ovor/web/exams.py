@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ovor.config import in_words
-from ovor.data.lesson import from_folder
+from ovor.data.task_data import from_folder
+from ovor.errors import in_words
 from ovor.web.pictures import Unusable, decoded
 from ovor.web.predicting import LOW, Predictor, View
 from ovor.web.served import Served

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ovor.config import one_line
+from ovor.errors import one_line
 
 
 @dataclass(frozen=True)

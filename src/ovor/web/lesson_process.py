@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ovor.config import in_words
+from ovor.errors import in_words
 from ovor.experiments.progress import WORK, work_per_image
 
 OFTEN = 0.1  # seconds between reports
@@ -79,10 +79,10 @@ def follow() -> None:
 def learn(order: dict[str, Any], report: Reports) -> None:
     import torch
 
-    from ovor.classifier import Classifier
-    from ovor.data.lesson import read_lesson
-    from ovor.modelfile import alone, check_finished
-    from ovor.teaching import parted
+    from ovor.classifier.file import alone, check_finished
+    from ovor.classifier.fit import parted
+    from ovor.classifier.model import Classifier
+    from ovor.data.task_data import read_lesson
 
     torch.set_num_threads(order["threads"])
     path, images = Path(order["model"]), [Path(image) for image in order["images"]]

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ovor.config import in_words
+from ovor.errors import in_words
 from ovor.web.failures import Refused
 from ovor.web.job import Job, Wanted
 from ovor.web.predicting import Predictor, cores, share_for_learning

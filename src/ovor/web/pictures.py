@@ -5,8 +5,8 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from ovor.config import one_line
 from ovor.data.folders import FORMATS, reason, to_rgb, turn_upright
+from ovor.errors import one_line
 from ovor.web.settings import Limits
 
 SHOWN = 100  # characters of a client's name for a file

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ovor.answers import BATCH, Answers
+from ovor.classifier.prediction import BATCH, Answers
 from ovor.web.served import Served
 
 LOW = 8  # images of an exam that are looked at together: a request then waits for few

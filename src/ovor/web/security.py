@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ovor.config import in_words, one_line
+from ovor.errors import in_words, one_line
 from ovor.web.failures import Refused
 from ovor.web.metrics import Metrics
 from ovor.web.settings import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from ovor.classifier import Classifier
+from ovor.classifier.model import Classifier
 from ovor.web.settings import Settings
 
 Mark = tuple[int, int, int]  # changes when the file is replaced

@@ -10,8 +10,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ovor.config import OvorError
-from ovor.modelfile import unfinished
+from ovor.classifier.file import unfinished
+from ovor.errors import OvorError
 from ovor.web.app import make_app
 from ovor.web.security import is_loopback
 from ovor.web.service import Service

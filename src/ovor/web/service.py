@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ovor.config import in_words
+from ovor.errors import in_words
 from ovor.web.exams import Exams
 from ovor.web.failures import Refused
 from ovor.web.lessons import Lessons

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from ovor.config import UNPRINTABLE, OvorError
+from ovor.classifier.file import check_finished
 from ovor.data.folders import as_name, listed
-from ovor.data.lesson import UNKNOWN
-from ovor.modelfile import check_finished
+from ovor.data.task_data import UNKNOWN
+from ovor.errors import UNPRINTABLE, OvorError
 from ovor.web.asking import none_usable, opened
 from ovor.web.failures import Fault, Refused
 from ovor.web.form import Form

@@ -12,7 +12,8 @@ from threading import Thread
 from time import sleep
 from typing import Any
 
-from ovor.config import OvorError, Run
+from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.executors.base import Executor, Outcome
 
 Work = Callable[[Run, Path, Path | None], dict[str, Any]]

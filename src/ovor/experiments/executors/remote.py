@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ovor.config import RUN, OvorError, Run
+from ovor.config import RUN, Run
+from ovor.errors import OvorError
 from ovor.experiments.executors.base import PlaceError
 from ovor.experiments.folder import Folder
 

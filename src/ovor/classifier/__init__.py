@@ -1,0 +1,1 @@
+"""The growing classifier: learn, predict, evaluate, save, export, share."""

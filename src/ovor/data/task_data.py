@@ -1,0 +1,209 @@
+"""What is to be learned next: new classes and their images, from a folder or from memory.
+
+All that may be wrong with it is found here, before any time is spent on learning.
+"""
+
+import hashlib
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ovor.data.folders import SPLITS, as_name, at_home, find_classes, listed
+from ovor.data.images import Picture, Pictures, spread
+from ovor.errors import UNPRINTABLE, OvorError
+
+UNKNOWN = "unknown"  # what an image is called that no task claims
+OnError = Literal["stop", "skip"]
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    class_names: tuple[str, ...]
+    images: Pictures
+    """labels are positions in `class_names`"""
+    notes: tuple[str, ...] = ()
+    """what the user should know, a sentence each"""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(np.bincount(self.images.labels, minlength=len(self.class_names)).tolist())
+
+    def fingerprint(self) -> str:
+        """Changes with the classes, their order, and the images by their names and sizes."""
+        said = hashlib.sha256(repr((self.class_names, self.images.labels.tolist())).encode())
+        for item in self.images.items:
+            said.update(_identity(item))
+        return said.hexdigest()
+
+
+def read_lesson(
+    source: Any,
+    labels: Iterable[Any] | None,
+    known: Iterable[str],
+    *,
+    rename: dict[str, str],
+    skip_known: bool,
+) -> Lesson:
+    """From a folder of class folders, from images and labels, or from (image, label) pairs."""
+    if isinstance(source, str | Path) and labels is None:
+        groups, notes = from_folder(at_home(source))
+    else:
+        groups, notes = from_memory(source, labels), []
+    groups = renamed(groups, rename)
+    groups, more = new_ones(groups, set(known), skip_known, rename)
+    notes += more
+    single = [name for name, items in groups.items() if len(items) == 1]
+    if single:
+        notes.append(f"{listed(single)}: one image only, which is little to learn a class from.")
+    if len(groups) == 1:
+        notes.append(
+            "One class alone has nothing to be told apart from: where you can, learn several "
+            "together."
+        )
+    return labelled(groups, notes)
+
+
+def labelled(groups: dict[str, list[Picture]], notes: list[str]) -> Lesson:
+    names = tuple(groups)
+    items = [item for name in names for item in groups[name]]
+    counts = [len(groups[name]) for name in names]
+    pictures = Pictures(items, np.repeat(np.arange(len(names)), counts))
+    return Lesson(names, pictures, tuple(notes))
+
+
+def from_folder(root: Path) -> tuple[dict[str, list[Picture]], list[str]]:
+    if not root.is_dir():
+        what = "is a file, not a folder" if root.exists() else "does not exist"
+        raise OvorError(f"{root} {what}: give a folder with one folder per class in it.")
+    found, others = find_classes(root)
+    if found.keys() <= SPLITS:  # else they would silently be learned as classes
+        raise OvorError(
+            f"{root} has {listed(list(found))}, which look like parts of a data set, not like "
+            f"classes: give one of them, such as {root / next(iter(found))}."
+        )
+    groups: dict[str, list[Picture]] = {name: list(paths) for name, paths in found.items()}
+    if not others:
+        return groups, []
+    names = listed([str(path.relative_to(root)) for path in others])
+    return groups, [f"Not images in a class folder, left out: {names}."]
+
+
+def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Picture]]:
+    """Classes in the order of their names, as in a folder."""
+    if labels is None:
+        pairs = [_pair(item) for item in spread(source)]
+    else:
+        pictures, names = spread(source), list(labels)
+        if len(pictures) != len(names):
+            raise OvorError(
+                f"There are {len(pictures)} images and {len(names)} labels: give one label each."
+            )
+        pairs = list(zip(pictures, names, strict=True))
+    if not pairs:
+        raise OvorError("There is no image to learn from: give some.")
+    groups: dict[str, list[Picture]] = {}
+    for picture, label in pairs:
+        if label is None or label != label:  # None and NaN are how tables say that one is missing
+            raise OvorError(f"A label is missing ({label}): give every image one.")
+        groups.setdefault(as_name(str(label)), []).append(picture)
+    return dict(sorted(groups.items()))
+
+
+def _pair(item: Any) -> tuple[Picture, Any]:
+    if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+        return item[0], item[1]
+    raise OvorError(
+        "Without labels every item must be an (image, label) pair: give pairs, or labels as well, "
+        "or the path of a folder."
+    )
+
+
+def renamed(groups: dict[str, list[Picture]], rename: dict[str, str]) -> dict[str, list[Picture]]:
+    rename = {as_name(old): as_name(new) for old, new in rename.items()}
+    strange = sorted(rename.keys() - groups.keys())
+    if strange:
+        raise OvorError(
+            f"There is no class {listed(strange)} to rename: these are {listed(list(groups))}."
+        )
+    result: dict[str, list[Picture]] = {}
+    for name, items in groups.items():
+        new = rename.get(name, name)
+        if new in result:
+            raise OvorError(f"Two classes would be called {new!r}: choose another name for one.")
+        result[new] = items
+    return result
+
+
+def advice(name: str, rename: dict[str, str]) -> str:
+    """The flag that gives a class another name, to be pasted into a shell."""
+    origin = next((old for old, new in rename.items() if new == name), name)
+    return f"--rename {shlex.quote(f'{origin}=NEW')}"
+
+
+def new_ones(
+    groups: dict[str, list[Picture]], known: set[str], skip_known: bool, rename: dict[str, str]
+) -> tuple[dict[str, list[Picture]], list[str]]:
+    """Without the classes that are known already, if that is wanted."""
+    for name in groups:
+        if name.strip().casefold() == UNKNOWN:
+            raise OvorError(
+                f"A class cannot be called {name!r}, which is the answer for images of no class: "
+                f"rename it ({advice(name, rename)})."
+            )
+        if not name.strip() or UNPRINTABLE.search(name):
+            raise OvorError(
+                f"A class cannot be called {name!r}, which cannot be read on one line: rename the "
+                "folder."
+            )
+    old = [name for name in groups if name in known]
+    if not old:
+        return groups, []
+    if not skip_known:
+        raise OvorError(
+            f"{listed(old)} {'is' if len(old) == 1 else 'are'} learned already, and a class cannot "
+            "be learned twice: leave it out (--skip-known), or give it another name "
+            f"({advice(old[0], rename)})."
+        )
+    fresh = {name: items for name, items in groups.items() if name not in known}
+    if not fresh:
+        raise OvorError("Every class here is learned already: there is nothing new to learn.")
+    return fresh, [f"Learned already, left out: {listed(old)}."]
+
+
+def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) -> Lesson:
+    """Every image read once; what cannot be read stops it all, or is left out."""
+    good: list[int] = []
+    bad: list[str] = []
+    for index in range(len(lesson.images)):
+        try:
+            lesson.images.image(index)
+            good.append(index)
+        except OvorError as error:
+            if on_error == "stop":
+                raise OvorError(f"{error} Or leave such images out (--on-error skip).") from error
+            bad.append(str(error))
+        listen(1)
+    if not bad:
+        return lesson
+    labels = lesson.images.labels[good]
+    left = np.bincount(labels, minlength=len(lesson.class_names))
+    empty = [name for name, n in zip(lesson.class_names, left, strict=True) if not n]
+    if empty:
+        raise OvorError(
+            f"No image of {listed(empty)} can be read: replace them, or remove the folder."
+        )
+    pictures = Pictures([lesson.images.items[index] for index in good], labels)
+    return Lesson(lesson.class_names, pictures, (*lesson.notes, *bad))
+
+
+def _identity(item: Picture) -> bytes:
+    """What tells one image from another without decoding it."""
+    if isinstance(item, str | Path):
+        path = at_home(item)
+        return repr((path.parent.name, path.name, path.stat().st_size)).encode()
+    content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
+    return hashlib.sha256(content).digest()

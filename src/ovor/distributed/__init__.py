@@ -1,0 +1,1 @@
+"""One run by several processes: what they exchange, how they start, and how they end."""

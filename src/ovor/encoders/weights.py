@@ -1,0 +1,245 @@
+"""The pretrained backbone by name: embedded, from a file, or fetched by its timm name (App. C).
+
+The architecture is read off the tensors, so that any plain ViT loads without being registered.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.resources import as_file, files
+from math import isqrt
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ovor.encoders.checkpoint import READERS, abridge, read_checkpoint
+from ovor.encoders.vit import Architecture, VisionTransformer
+from ovor.errors import OvorError
+
+ASSETS = files("ovor") / "assets"
+HUB_FILE = "model.safetensors"
+TIMM_NAME = re.compile(r"(?:flexivit_\w+|\w+_patch\d+\w*)(?P<tag>\.\w+)?")
+BLOCK = re.compile(r"^blocks\.\d+\.")
+PAPER = "vit_base_patch16_224.augreg_in21k_ft_in1k"
+
+# Published ViTs whose heads are not 64 wide: huge, giant and gigantic. A wrong number of heads
+# would load without complaint and give wrong features.
+HEADS = {1280: 16, 1408: 16, 1664: 16}
+
+Shapes = Mapping[str, torch.Size]
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A frozen network and where its weights come from; the last three go into every result."""
+
+    vit: VisionTransformer
+    name: str  # as it was asked for
+    source: str
+    sha256: str  # of the file
+
+
+def load_backbone(
+    name: str, num_heads: int | None = None, cache_dir: str | Path | None = None
+) -> Backbone:
+    """Load "embedded", a .safetensors, .pth, .pt, .bin or .npz file, or a timm name with its tag.
+
+    `num_heads` is needed only where heads are not 64 wide; `cache_dir` replaces the hub's cache.
+    """
+    if name == "embedded":
+        with as_file(ASSETS / "backbone.safetensors") as path:
+            if not path.is_file():
+                raise OvorError("the embedded backbone is missing; install ovor again.")
+            return load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
+    path = Path(os.path.expanduser(name))  # Path.expanduser fails for a file called ~x
+    timm_name = None if path.suffix in READERS else TIMM_NAME.fullmatch(name)
+    if timm_name is None:
+        check_is_a_path(path, name)
+        return load_file(path, name, f"file: {path.name}", num_heads)
+    if not timm_name["tag"]:
+        raise OvorError(
+            f'"{name}" does not say which weights: a bare timm name means whatever timm holds for '
+            "its default, and that of vit_base_patch16_224 is now augreg2_in21k_ft_in1k, not the "
+            f'paper\'s; add the tag, such as "{PAPER}".'
+        )
+    return load_file(fetch(name, cache_dir), name, f"hub: timm/{name}", num_heads)
+
+
+def check_is_a_path(path: Path, name: str) -> None:
+    if not path.suffix and not path.exists():
+        raise OvorError(
+            f'there is no backbone "{name}"; write "embedded", a timm name with its tag such as '
+            f'"{PAPER}", or the path of a {", ".join(READERS)} file.'
+        )
+
+
+def fetch(name: str, cache_dir: str | Path | None) -> Path:
+    """The file in the hub's cache, downloaded if it is not there yet."""
+    # Slow to import, and most runs do not need it.
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+
+    repo = f"timm/{name}"
+    try:
+        # The cache first: no network, and the weights stay the same from run to run.
+        return Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir, local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass
+    try:
+        return Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir))
+    except RepositoryNotFoundError as error:
+        raise OvorError(f"the Hugging Face hub has no {repo}; check the name and tag.") from error
+    except Exception as error:  # every layer of the network has errors of its own
+        raise OvorError(
+            f"{repo} is not cached and cannot be fetched ({type(error).__name__}); download its "
+            f"file {HUB_FILE} where there is a network and give its path as the backbone, or copy "
+            "a Hugging Face cache that holds it and set HF_HUB_CACHE to that folder."
+        ) from error
+
+
+def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Backbone:
+    label = source.removeprefix("file: ").removeprefix("hub: ")
+    checkpoint = read_checkpoint(path, label)
+    if num_heads is None:
+        num_heads = checkpoint.num_heads
+    elif checkpoint.num_heads not in (None, num_heads):
+        raise OvorError(
+            f"{label} has {checkpoint.num_heads} heads, not {num_heads}; leave num_heads out."
+        )
+    vit = build(checkpoint.tensors, num_heads, label)
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return Backbone(vit, name, source, sha256)
+
+
+def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> VisionTransformer:
+    """The frozen network that the tensors describe."""
+    arch = read_architecture({name: x.shape for name, x in tensors.items()}, num_heads, label)
+    with torch.device("meta"):  # the weights are replaced at once: neither allocate nor draw them
+        vit = VisionTransformer(arch)
+    vit.load_state_dict(tensors, strict=True, assign=True)
+    return vit.requires_grad_(False).eval()
+
+
+def read_architecture(shapes: Shapes, num_heads: int | None, label: str) -> Architecture:
+    """What the names and shapes say; refuses whatever this plain ViT would not compute."""
+    outline = read_outline(shapes)
+    check_names(shapes, outline, label)
+    check_ranks(shapes, outline, label)
+    embed_dim, in_chans, rows, _ = shapes["patch_embed.proj.weight"]
+    grid, embed_class = read_grid(shapes["pos_embed"][1], label)
+    arch = replace(
+        outline,
+        embed_dim=embed_dim,
+        num_heads=choose_heads(embed_dim, num_heads, label),
+        mlp_dim=shapes["blocks.0.mlp.fc1.weight"][0],
+        patch_size=rows,
+        in_chans=in_chans,
+        grid=grid,
+        registers=shapes["reg_token"][1] if outline.registers else 0,
+        embed_class=embed_class,
+    )
+    check_shapes(shapes, arch, label)
+    return arch
+
+
+def read_outline(shapes: Shapes) -> Architecture:
+    """An architecture with the right parts, all of size one."""
+    blocks = {match[0] for name in shapes if (match := BLOCK.match(name))}
+    return Architecture(
+        embed_dim=1,
+        depth=max(1, len(blocks)),
+        num_heads=1,
+        mlp_dim=1,
+        patch_size=1,
+        in_chans=1,
+        grid=(1, 1),
+        registers=int("reg_token" in shapes),
+        layer_scale=any(name.endswith(".ls1.gamma") for name in shapes),
+        qkv_bias=any(name.endswith(".attn.qkv.bias") for name in shapes),
+    )
+
+
+def expected_shapes(arch: Architecture) -> Shapes:
+    with torch.device("meta"):
+        return {name: x.shape for name, x in VisionTransformer(arch).state_dict().items()}
+
+
+def check_names(shapes: Shapes, outline: Architecture, label: str) -> None:
+    if "cls_token" not in shapes:
+        raise OvorError(
+            f"{label} has no cls_token, whose feature the methods here read; "
+            f"choose a ViT with a class token, such as {PAPER}."
+        )
+    expected = expected_shapes(outline)
+    # A block beyond the last is no foreign part: it means that one before it is missing.
+    extra = [name for name in shapes if BLOCK.sub("blocks.0.", name) not in expected]
+    if extra:
+        raise OvorError(
+            f"{label} has {len(extra)} tensor(s) that a plain ViT does not ({abridge(extra)}), and "
+            f"without them its features would be wrong; choose a plain ViT, such as {PAPER}."
+        )
+    missing = [name for name in expected if name not in shapes]
+    if missing:
+        raise OvorError(
+            f"{label} lacks {len(missing)} tensor(s) of a ViT ({abridge(missing)}); "
+            "save the whole state_dict(), or download the file again."
+        )
+
+
+def check_ranks(shapes: Shapes, outline: Architecture, label: str) -> None:
+    wrong = [
+        f"{name} {list(shapes[name])}"
+        for name, shape in expected_shapes(outline).items()
+        if len(shapes[name]) != len(shape)
+    ]
+    if wrong:
+        raise OvorError(
+            f"{label} has tensors of another shape than a ViT's ({abridge(wrong)}); "
+            f"choose a plain ViT, such as {PAPER}."
+        )
+
+
+def check_shapes(shapes: Shapes, arch: Architecture, label: str) -> None:
+    wrong = [
+        f"{name} {list(shapes[name])} instead of {list(shape)}"
+        for name, shape in expected_shapes(arch).items()
+        if shapes[name] != shape
+    ]
+    if wrong:
+        raise OvorError(
+            f"{label} has tensors whose shapes do not fit together ({abridge(wrong)}); "
+            f"choose a plain ViT, such as {PAPER}: gated MLPs and non-square patches are not."
+        )
+
+
+def read_grid(positions: int, label: str) -> tuple[tuple[int, int], bool]:
+    """The square grid of patches, and whether the class token has a position too."""
+    for embed_class in (False, True):
+        patches = positions - embed_class
+        side = isqrt(max(0, patches))
+        if side and side * side == patches:
+            return (side, side), embed_class
+    raise OvorError(
+        f"{label} has {positions} positions, which are no square grid, with or without one for "
+        f"the class token; choose a plain ViT with square input, such as {PAPER}."
+    )
+
+
+def choose_heads(embed_dim: int, num_heads: int | None, label: str) -> int:
+    if num_heads is None and embed_dim % 64 == 0:
+        return HEADS.get(embed_dim, embed_dim // 64)
+    if num_heads is None:
+        raise OvorError(
+            f"{label} is {embed_dim} wide, not a multiple of the usual 64 per head; give num_heads."
+        )
+    if num_heads < 1 or embed_dim % num_heads:
+        raise OvorError(
+            f"{label} is {embed_dim} wide, which does not split into {num_heads} heads; "
+            "give the num_heads it was trained with."
+        )
+    return num_heads

@@ -1,1 +1,0 @@
-"""A classifier where others use it: exported, shared."""

@@ -1,0 +1,83 @@
+"""Tensors and a JSON value in one safetensors file, written so that a crash leaves the old one."""
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ovor.errors import OvorError
+
+OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes with its length
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the file, flush to disk, then rename over it."""
+    if path.is_symlink():  # it stays one
+        path = Path(os.path.realpath(path))
+    beside = path.with_name(path.name + ".tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError) and error.filename:
+            error.filename = str(path)  # the name that people know
+        raise
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+    on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    # One metadata key: safetensors writes several in any order, and equal content must be equal
+    # bytes.
+    header = json.dumps({"meta": meta, "sha256": digest(on_cpu, meta)})
+    write_atomically(path, save(on_cpu, {"ovor": header}))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise OvorError(
+            f"{path} cannot be read ({error.strerror}): check the path and its permissions."
+        ) from error
+    try:
+        tensors, meta, expected = parse(content)
+        whole = digest(tensors, meta) == expected
+    except Exception as error:  # damage shows in safetensors, JSON or torch, each with its errors
+        if content[8 : 8 + len(OURS)] != OURS:
+            raise OvorError(
+                f"{path} is not a file that ovor wrote, or its beginning is lost: give another."
+            ) from error
+        whole = False
+    if not whole:
+        raise OvorError(
+            f"{path} is truncated or damaged, its content does not match its digest: put a whole "
+            "copy in its place, or delete it to start from the beginning."
+        )
+    return tensors, meta
+
+
+def parse(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+    """Tensors, the JSON value and the digest of what `save_tensors` wrote."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(json.loads(content[8:start])["__metadata__"]["ovor"])
+    meta, expected = header["meta"], header["sha256"]
+    if not isinstance(meta, dict):
+        raise TypeError("the JSON value must be an object")
+    return load(content), meta, expected
+
+
+def digest(tensors: dict[str, Tensor], meta: dict[str, Any]) -> str:
+    """SHA-256 of all that the file says."""
+    content = hashlib.sha256(save(tensors))
+    content.update(json.dumps(meta, sort_keys=True).encode())
+    return content.hexdigest()

@@ -1,0 +1,405 @@
+"""An export computes what the classifier does, says all that it needs, and is never half right."""
+
+import builtins
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from ovor import Classifier, OvorError
+from ovor.classifier.onnx import OnnxClassifier, describe, export_onnx, sealed
+from ovor.classifier.onnx_graph import Graph, to_program
+from ovor.data import transforms
+from ovor.learners import METHODS
+
+from .helpers import CLASSES, TASKS, Command, in_new_process
+from .tiny import noisy, save_backbone, shrink
+
+NAMES = sorted(["кошка", "naïve 🌸", "ovor-sha256", 'quote " and \\'])
+CLOSE = {"rtol": 0, "atol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def exported(model: Classifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("onnx") / "garden.onnx"
+    assert export_onnx(model, path) <= 1e-4
+    return path
+
+
+@pytest.fixture(scope="module")
+def theirs(exported: Path) -> OnnxClassifier:
+    return OnnxClassifier.load(exported)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What takes seconds, done once."""
+
+    model: Classifier
+    program: Any
+    images: list[Any]
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    backbone = save_backbone(tmp_path_factory.mktemp("tiny") / "tiny.safetensors")
+    images, labels = noisy(NAMES, 1)
+    model = Classifier(str(backbone), "simplecil", device="cpu").learn(images, labels)
+    program = to_program(Graph(model, model.transform()).eval(), torch.zeros(2, 3, 14, 14))
+    return Traced(model, program, [Image.fromarray(image) for image in images])
+
+
+@pytest.fixture
+def quick(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> Classifier:
+    """A classifier whose export takes no time, as it is traced already."""
+    monkeypatch.setattr("ovor.classifier.onnx_graph.to_program", lambda *_: traced.program)
+    return traced.model
+
+
+@pytest.fixture
+def small(quick: Classifier, tmp_path: Path) -> Path:
+    """An export of a few kilobytes."""
+    export_onnx(quick, tmp_path / "small.onnx")
+    return tmp_path / "small.onnx"
+
+
+def images_in(folder: Path) -> list[Image.Image]:
+    return [Image.open(path).convert("RGB") for path in sorted(folder.rglob("*.png"))]
+
+
+def assert_same(ours: Classifier, theirs: OnnxClassifier, images: list[Any]) -> None:
+    mine, other = ours.answer(images), theirs.answer(images)
+    np.testing.assert_allclose(other.probabilities, mine.probabilities, **CLOSE)
+    np.testing.assert_allclose(other.margins, mine.margins, **CLOSE)
+
+
+# --- the same as the classifier
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_images_of_every_class(
+    name: str, model: Classifier, theirs: OnnxClassifier, exam: Path
+) -> None:
+    assert_same(model, theirs, images_in(exam / name))
+
+
+def test_logits_as_they_are(model: Classifier, theirs: OnnxClassifier, exam: Path) -> None:
+    transform = model.transform()
+    pixels = np.stack([np.asarray(transforms.test_view(i, transform)) for i in images_in(exam)])
+    learner = model.learner()
+    with torch.no_grad():
+        views = transforms.normalised(torch.from_numpy(pixels), transform)
+        mine = learner.logits(learner.features(views))
+    inputs = pixels.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255)
+    logits, margins = theirs.session.run(None, {"images": inputs})
+    np.testing.assert_allclose(logits, mine, **CLOSE)
+    np.testing.assert_allclose(margins, model.answer(images_in(exam)).margins, **CLOSE)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_batches_of_any_size(
+    count: int, model: Classifier, theirs: OnnxClassifier, exam: Path
+) -> None:
+    images = images_in(exam)[-count:]
+    assert theirs.answer(images).probabilities.shape == (count, len(CLASSES))
+    assert_same(model, theirs, images)
+
+
+@pytest.mark.parametrize("size", [(57, 33), (9, 40), (300, 200)])
+def test_images_of_any_shape(
+    size: tuple[int, int], model: Classifier, theirs: OnnxClassifier, exam: Path
+) -> None:
+    assert_same(model, theirs, [image.resize(size) for image in images_in(exam / "owl")])
+
+
+def test_predicts_the_same_labels_and_unknown_flags(
+    model: Classifier, theirs: OnnxClassifier, exam: Path, strange: Path
+) -> None:
+    flags = set()
+    for folder in (exam, strange):
+        mine, other = model.predict(folder), theirs.predict(folder)
+        assert other.labels.tolist() == mine.labels.tolist()
+        assert other.unknown.tolist() == mine.unknown.tolist()
+        np.testing.assert_allclose(other.confidences, mine.confidences, **CLOSE)
+        flags |= {*mine.unknown.tolist()}
+    assert flags == {True, False}  # else the comparison says little
+
+
+SIX = [Image.fromarray(image) for image in noisy(["a", "b", "c", "d", "e", "f"], 2, seed=1)[0]]
+
+
+def taught(folder: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> Classifier:
+    """Tasks of two, one and two classes."""
+    shrink(monkeypatch)
+    backbone = save_backbone(folder / "tiny.safetensors")
+    model = Classifier(str(backbone), method, epochs=2, device="cpu")
+    return model.learn(*noisy(["a", "b"], 6)).learn(*noisy(["c"], 6)).learn(*noisy(["d", "e"], 6))
+
+
+# An export takes seconds: always those whose features or logits are unlike any other's.
+USUAL = ["l2p", "dualprompt", "coda-p", "ranpac"]
+OTHERS = [name for name in METHODS if name not in (*USUAL, "joint")]
+OTHERS += ["oneprompt+vor", "linear+vor"]
+
+
+@pytest.mark.parametrize(
+    "method", [*USUAL, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
+def test_every_method(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = taught(tmp_path, method, monkeypatch)
+    export_onnx(model, tmp_path / "m.onnx")
+    theirs = OnnxClassifier.load(tmp_path / "m.onnx")
+    assert_same(model, theirs, SIX)
+    assert theirs.predict(SIX).labels.tolist() == model.predict(SIX).labels.tolist()
+
+
+@pytest.mark.filterwarnings("error:Initializing zero-element tensors")
+def test_a_forgotten_task_from_a_bundle(
+    tmp_path: Path, ovor: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forget the only class of a task, bundle, load without the backbone's file, export."""
+    model = taught(tmp_path, "oneprompt+vor", monkeypatch)
+    model.forget("c")
+    model.forget("a")
+    model.save(tmp_path / "m.ovor", bundle=True)
+    Path(model.backbone).unlink()
+    done = ovor("export", tmp_path / "m.ovor", tmp_path / "m.onnx", "--json")
+    assert (done.code, done.err) == (0, "")
+    said = json.loads(done.out)
+    assert said["classes"] == 3
+    assert said["difference"] < 1e-4
+    assert said["bytes"] == (tmp_path / "m.onnx").stat().st_size
+    theirs = OnnxClassifier.load(tmp_path / "m.onnx")
+    assert theirs.task_sizes_ == [1, 0, 2]
+    assert theirs.classes_.tolist() == ["b", "d", "e"]
+    assert_same(Classifier.load(tmp_path / "m.ovor"), theirs, SIX)
+
+
+# --- what it says
+
+
+def test_metadata(model: Classifier, exported: Path, theirs: OnnxClassifier) -> None:
+    proto = onnx.load(exported)
+    onnx.checker.check_model(proto)
+    about = json.loads({entry.key: entry.value for entry in proto.metadata_props}["ovor"])
+    assert about == theirs.about == describe(model, model.transform())
+    assert about["tasks"] == [list(task) for task in TASKS]
+    assert about["thresholds"] == [task.threshold for task in model.tasks_]
+    assert about["method"] == "oneprompt+vor"
+    assert about["backbone"]["sha256"] == model.network().sha256
+    assert about["preprocessing"]["size"] == 28
+    assert about["preprocessing"]["resize"].startswith("shorter side to 28,")
+    assert theirs.classes_.tolist() == CLASSES
+    assert theirs.task_sizes_ == [3, 2, 1]
+
+
+def test_shapes(exported: Path) -> None:
+    graph = onnx.load(exported).graph
+
+    def shape(value: Any) -> list[Any]:
+        return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+    (images,) = graph.input
+    logits, margins = graph.output
+    assert (images.name, logits.name, margins.name) == ("images", "logits", "margins")
+    batch = shape(images)[0]
+    assert isinstance(batch, str)
+    assert shape(images) == [batch, 3, 28, 28]
+    assert shape(logits) == [batch, 6]
+    assert shape(margins) == [batch]
+
+
+def test_names_in_any_script(small: Path, traced: Traced) -> None:
+    theirs = OnnxClassifier.load(small)
+    assert theirs.predict(traced.images).labels.tolist() == NAMES
+    assert_same(traced.model, theirs, traced.images)
+
+
+# --- the command line
+
+
+def test_predicts_without_torch(exported: Path, exam: Path, model: Classifier) -> None:
+    code = "import sys; from ovor.cli import main; main(); assert 'torch' not in sys.modules"
+    done = in_new_process("predict", exported, exam, "--json", code=code)
+    assert (done.code, done.err) == (0, "")
+    rows = json.loads(done.out)
+    mine = model.predict([row["image"] for row in rows])
+    assert [row["best"][0]["class"] for row in rows] == mine.labels.tolist()
+    assert [row["unknown"] for row in rows] == mine.unknown.tolist()
+
+
+def test_evaluates_as_the_model(
+    exported: Path, model_file: Path, exam: Path, strange: Path, ovor: Command
+) -> None:
+    mine, other = (
+        ovor("evaluate", path, exam, "--unknown", strange, "--json")
+        for path in (model_file, exported)
+    )
+    assert (other.code, other.err) == (0, "")
+    assert json.loads(other.out) == json.loads(mine.out)
+
+
+def test_export_prints_its_own_sentence_only(tmp_path: Path) -> None:
+    backbone = save_backbone(tmp_path / "tiny.safetensors")
+    Classifier(str(backbone), "linear", epochs=1).learn(*noisy(["a", "b"], 2)).save(
+        tmp_path / "m.ovor"
+    )
+    done = in_new_process("export", tmp_path / "m.ovor", tmp_path / "m.onnx")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{tmp_path / 'm.onnx'}: 2 classes, 0.")
+    assert done.out.count("\n") == 1
+
+
+def test_wrong_usage_of_export(model_file: Path, tmp_path: Path, ovor: Command) -> None:
+    for arguments in ((tmp_path / "m.ovor",), (tmp_path / "m.onnx", "--bundle")):
+        done = ovor("export", model_file, *arguments)
+        assert done.code == 2
+        assert "--bundle" in done.err
+
+
+# --- damage
+
+
+def assert_refused(path: Path, match: str) -> None:
+    with pytest.raises(OvorError, match=match) as refused:
+        OnnxClassifier.load(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[*HealthCheck])
+@given(st.data())
+def test_any_flipped_bit_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
+    content = bytearray(small.read_bytes())
+    # As often in the last bytes, the seal, as in all others.
+    places = st.one_of(st.integers(0, len(content) - 1), st.integers(-100, -1))
+    content[data.draw(places)] ^= 1 << data.draw(st.integers(0, 7))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    assert_refused(path, "damaged")
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[*HealthCheck])
+@given(st.data())
+def test_any_truncation_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
+    content = small.read_bytes()
+    places = st.one_of(st.integers(0, len(content) - 1), st.integers(-100, -1))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content[: data.draw(places)])
+    assert_refused(path, "truncated")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
+@given(st.binary(min_size=1, max_size=200), st.booleans())
+def test_anything_added_is_found(small: Path, tmp_path: Path, more: bytes, before: bool) -> None:
+    content = small.read_bytes()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(more + content if before else content + more)
+    assert_refused(path, "damaged")
+
+
+def test_what_is_no_export(small: Path, tmp_path: Path, ovor: Command) -> None:
+    path = tmp_path / "x.onnx"
+    assert_refused(path, "does not exist")
+    path.write_bytes(b"")
+    assert_refused(path, "not an export of ovor's")
+    proto = onnx.load(small)
+    path.write_bytes(proto.SerializeToString().replace(b"ovor-sha256", b"else-sha256"))
+    assert_refused(path, "not an export of ovor's")
+    path.write_bytes(sealed(b"no model"))
+    assert_refused(path, "onnxruntime .* cannot open")
+    path.unlink()
+    path.mkdir()
+    assert_refused(path, "is a folder")
+    done = ovor("predict", path, "a.png")
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+
+
+def test_formats_of_other_versions(small: Path, tmp_path: Path) -> None:
+    proto = onnx.load(small)
+    notes = {entry.key: json.loads(entry.value) for entry in proto.metadata_props[:1]}
+    for about, match in (
+        ({**notes["ovor"], "schema": 2}, "has the format 2.*: update ovor"),
+        ({"kind": "else"}, "has the format None"),
+    ):
+        del proto.metadata_props[:]
+        proto.metadata_props.add(key="ovor", value=json.dumps(about))
+        (tmp_path / "m.onnx").write_bytes(sealed(proto.SerializeToString()))
+        assert_refused(tmp_path / "m.onnx", match)
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "onnxscript"])
+def test_missing_packages_are_named(
+    package: str, quick: Classifier, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(OvorError, match=rf"needs the package {package}.*ovor\[onnx\]"):
+        export_onnx(quick, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+    if package == "onnxruntime":
+        with pytest.raises(OvorError, match=r"needs onnxruntime: .*ovor\[onnx\]"):
+            OnnxClassifier.load(small)
+    else:
+        OnnxClassifier.load(small)
+
+
+# --- a failing export changes nothing
+
+
+@pytest.mark.parametrize(
+    ("broken", "with_what", "match"),
+    [
+        ("ovor.classifier.onnx.TOLERANCE", -1.0, "differs from the model"),
+        ("ovor.classifier.onnx_graph.LIMIT", 1000, "an ONNX file holds at most"),
+        ("ovor.classifier.onnx_graph.to_program", None, "cannot write this model as ONNX"),
+        ("os.fsync", None, "not callable"),
+    ],
+)
+def test_a_failing_export(
+    broken: str,
+    with_what: Any,
+    match: str,
+    quick: Classifier,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"the old file")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(broken, with_what)
+    with pytest.raises((OvorError, TypeError), match=match):
+        export_onnx(quick, path)
+    assert path.read_bytes() == b"the old file"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_there_must_be_a_folder(model_file: Path, tmp_path: Path, ovor: Command) -> None:
+    (tmp_path / "folder.onnx").mkdir()
+    for arguments, match in (
+        (("nowhere/m.onnx",), "There is no folder"),
+        (("nowhere/m.ovor", "--bundle"), "There is no folder"),
+        (("folder.onnx",), "is a folder"),
+    ):
+        done = ovor("export", model_file, tmp_path / arguments[0], *arguments[1:])
+        assert done.code == 1
+        assert match in done.err
+        assert done.err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["folder.onnx"]
+    with pytest.raises(OvorError, match="There is no folder"):
+        export_onnx(Classifier.load(model_file), tmp_path / "nowhere" / "m.onnx")

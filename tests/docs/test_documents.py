@@ -1,0 +1,210 @@
+"""What the documents show is what is there: the example prompt, the table, the chosen settings."""
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import BY_NAME, PARTS
+from ovor.config import RUN, Run
+from ovor.experiments.tables import sections
+from ovor.presets import settings
+
+ROOT = Path(__file__).parents[2]
+TABLES = runpy.run_path(str(ROOT / "docs/tables.py"))
+MEASURED: dict[str, str] = TABLES["MEASURED"]
+EXAMPLE = ROOT / "tests/contracts/example_prompt.py"
+
+
+def test_contributing_shows_the_example_prompt_as_it_is_tested() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.search(r"<!-- example.*?```python\n(.*?)```\n<!-- /example -->", text, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == EXAMPLE.read_text()
+    assert len(shown[1].splitlines()) < 80
+
+
+def test_following_contributing_adds_a_method(tiny_run: Run, tmp_path: Path) -> None:
+    """One file and one line in the dict, in a copy of the package; then the command runs it."""
+    shutil.copytree(ROOT / "src/ovor", tmp_path / "ovor")
+    shutil.copy(EXAMPLE, tmp_path / "ovor/prompts/taskmean.py")
+    line = re.search(r'^    "task-mean": TaskMean,$', (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert line is not None
+    registry = tmp_path / "ovor/prompts/__init__.py"
+    text = registry.read_text().replace("\nPROMPTS", "from .taskmean import TaskMean\n\nPROMPTS")
+    registry.write_text(text.replace('    "l2p"', f'{line[0]}\n    "l2p"'))
+    (tmp_path / "run.json").write_bytes(RUN.dump_json(tiny_run))
+    plain = json.loads((tmp_path / "run.json").read_text()) | {"method": "task-mean"}
+    (tmp_path / "run.json").write_text(json.dumps(plain))
+    command = [sys.executable, "-m", "ovor", "run", "--from", "run.json", "--json"]
+    done = subprocess.run(
+        [*command, "--method.length", "3"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["method"] == "task-mean+vor"
+    heads = 6 * 64 + 6
+    assert result["learnable_parameters"] == 3 * 5 * 2 * 3 * 64 + heads  # tasks, layers, k and v
+
+
+def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
+    chosen = json.loads((ROOT / "embedded/tuning.json").read_text())["chosen"]
+    run = settings("quickdraw", "ovor")
+    assert run.vor is not None
+    found = {
+        "lr": run.lr,
+        "scale": run.transform.scale[0],
+        "tau_current": run.vor.tau_current,
+        "tau_outlier": run.vor.tau_outlier,
+        "weight": run.vor.weight,
+        "sigma": run.vor.npos.sigma,
+    }
+    assert found == chosen
+
+
+def test_the_presets_of_other_methods_are_what_tuning_chose() -> None:
+    own = json.loads((ROOT / "embedded/tuning.json").read_text())["own"]
+    assert set(own) >= {"adam-adapter", "ranpac", "slca", "l2", "a-prompt", "linear", "joint"}
+    for method, chosen in own.items():
+        run = settings("quickdraw", method)
+        found = {
+            name: run.options[name.removeprefix("options.")] if "." in name else getattr(run, name)
+            for name in chosen
+        }
+        assert found == chosen, method
+    few = [f"adam-{name}" for name in ("vpt-shallow", "vpt-deep", "ssf")]
+    assert {settings("quickdraw", name).lr for name in few} == {own["adam-adapter"]["lr"]}
+
+
+def measured(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / f"docs/results/{name}-quickdraw.json").read_text())  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("name", "document"), MEASURED.items())
+def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: str) -> None:
+    found = measured(name)
+    _, parts = sections(name, ["quickdraw"], [], TABLES["METHODS"].get(name, []))
+    labels = [[row.label for row in part.rows] for part in parts]
+    assert [[row["label"] for row in part["rows"]] for part in found["sections"]] == labels
+    assert TABLES["block"](name, found) in (ROOT / "docs" / document).read_text()
+
+
+def test_the_performance_in_the_documents_is_the_measured_one() -> None:
+    found = json.loads((ROOT / "docs/results/performance.json").read_text())
+    assert not found["quick"]
+    assert set(found["parts"]) == {*PARTS, *BY_NAME}
+    assert TABLES["benchmarked"]("performance") in (ROOT / "docs/performance.md").read_text()
+    assert TABLES["benchmarked"]("data") in (ROOT / "docs/data.md").read_text()
+    assert TABLES["benchmarked"]("scaling") in (ROOT / "docs/scaling.md").read_text()
+    assert TABLES["benchmarked"]("ranks") in (ROOT / "docs/scaling.md").read_text()
+    assert TABLES["planned"]() in (ROOT / "docs/scaling.md").read_text()
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_measured_backbone_is_the_embedded_one(name: str) -> None:
+    from ovor.encoders import load_backbone
+
+    rows = [row for part in measured(name)["sections"] for row in part["rows"]]
+    assert {row["backbone"] for row in rows if row["seeds"]} == {load_backbone("embedded").sha256}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["oneprompt", "oneprompt+vor"])
+def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
+    """On the machine of the table the numbers are equal; another may round a few images away."""
+    from ovor.experiments.folder import Folder
+    from ovor.experiments.runner import execute
+
+    (part,) = measured("core")["sections"]
+    (entry,) = (row for row in part["rows"] if row["label"] == label)
+    run = replace(settings("quickdraw", label), threads=1)
+    result = execute(run, Folder(tmp_path / "again"))
+    assert result["metrics"]["A_T"] == pytest.approx(entry["A_T"][0], abs=1.0)
+    assert result["metrics"]["F_T"] == pytest.approx(entry["F_T"][0], abs=1.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/boundaries.md",
+        "docs/results.md",
+        "docs/embedded.md",
+        "docs/performance.md",
+    ],
+)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
+        assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_the_numbers_beside_the_figure_are_the_measured_ones() -> None:
+    from rich.console import Console
+
+    from ovor.analysis import confusion
+
+    found = json.loads((ROOT / "docs/results/boundaries.json").read_text())
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(confusion.as_tables(found), highlight=False)
+    printed = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    assert printed in (ROOT / "docs/boundaries.md").read_text()
+    assert [one["seed"] for one in found["seeds"]] == list(range(20))
+
+
+def test_the_figure_was_made_with_the_settings_of_today() -> None:
+    from pydantic import TypeAdapter
+
+    from ovor.analysis.toy import Toy
+
+    made = json.loads((ROOT / "docs/results/boundaries.json").read_text())["toy"]
+    assert TypeAdapter(Toy).validate_python(made) == Toy()  # a field it has not is the default
+
+
+def test_the_figure_is_small() -> None:
+    assert (ROOT / "docs/figures/boundaries.png").stat().st_size < 300_000
+
+
+def test_the_controls_of_the_figure_are_the_measured_ones() -> None:
+    controls = runpy.run_path(str(ROOT / "docs/controls.py"))
+    found = json.loads((ROOT / "docs/results/boundaries-controls.json").read_text())
+    assert list(found) == list(controls["VARIANTS"])
+    assert controls["table"](found) in (ROOT / "docs/boundaries.md").read_text()
+
+
+def test_the_table_of_unknowns_is_of_its_results() -> None:
+    text = (ROOT / "docs/classifier.md").read_text()
+    assert TABLES["unknowns"]() in text
+    runs = json.loads((ROOT / "docs/results/unknowns.json").read_text())
+    assert {run["seed"] for run in runs} == {0, 1, 2, 3, 4}
+
+
+def test_the_report_in_the_documents_has_the_results_of_the_table() -> None:
+    """What its cells and its data say, against every run's A_T and F_T."""
+    page = (ROOT / "docs/results/report-main-table.html").read_text()
+    said = re.search(r'<script type="application/json" id="results">(.*?)</script>', page, re.S)
+    assert said is not None
+    (group,) = json.loads(said[1])["groups"]
+    table = json.loads((ROOT / "docs/results/main-table-quickdraw.json").read_text())
+    (section,) = table["sections"]
+    for shown, row in zip(group["rows"], section["rows"], strict=True):
+        assert (shown["method"], shown["seeds"]) == (row["label"], row["seeds"])
+        cells = re.search(rf"<th scope=\"row\">{re.escape(row['label'])}</th>(.*?)</tr>", page)
+        assert cells is not None
+        values = [float(value) for value in re.findall(r'data-value="([^"]+)"', cells[1])]
+        for name in ("A_T", "F_T"):
+            assert [round(value, 3) for value in shown[name]] == row[name]
+            mean = sum(row[name]) / len(row[name])
+            assert any(abs(value - mean) < 1e-3 for value in values), (row["label"], name)

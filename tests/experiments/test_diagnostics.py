@@ -1,0 +1,81 @@
+"""The look from near is at the very run: its counts are the run's own accuracies."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ovor.config import Run
+from ovor.errors import OvorError
+from ovor.experiments.diagnostics import BINS, look_closely, measure_closeup
+from ovor.experiments.folder import Folder
+from ovor.experiments.runner import execute
+from ovor.learners import METHODS
+
+SMALL = {"ranpac": {"projection": 50}}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_right_answers_are_the_accuracy_of_every_method(
+    method: str, tiny_run: Run, results: Path
+) -> None:
+    run = replace(tiny_run, method=method, vor=None, epochs=1, options=SMALL.get(method, {}))
+    folder = Folder(results)
+    result = execute(run, folder)
+    found = look_closely(folder)
+    counts = [sum(row) for row in found["confusion"]]
+    accuracy = [100 * right / count for right, count in zip(found["right"], counts, strict=True)]
+    assert accuracy == pytest.approx(result["accuracy"][-1], abs=1e-6)
+    assert counts == [4 * classes for classes in result["tasks"]]  # four test images a class
+    assert found["macs"] > 0
+    assert len(json.dumps(found)) < 60_000
+
+
+def test_what_is_seen_of_the_middle_task(tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    execute(tiny_run, folder)
+    found = look_closely(folder)
+    assert found["middle_task"] == 1
+    sums = {kind: sum(counts) for kind, counts in found["energies"]["counts"].items()}
+    assert sums == {"own": 8, "outliers": 16, "earlier": 12, "later": 4}  # beta is 8 a class
+    assert {len(counts) for counts in found["energies"]["counts"].values()} == {BINS}
+    plane = found["plane"]
+    assert len(plane["features"]) == len(plane["labels"]) == 20
+    assert len(plane["boundary"]) == 8  # alpha is 4 a class
+    assert 0 < plane["shares"][1] <= plane["shares"][0] <= 1
+    boundary = {tuple(point) for point in plane["boundary"]}
+    assert boundary <= {tuple(point) for point in plane["features"]}
+
+
+def test_it_is_the_same_every_time_and_kept(tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    execute(tiny_run, folder)
+    found = measure_closeup(folder)
+    assert found == look_closely(folder)
+    before = folder.closeup_file.stat().st_mtime_ns
+    assert measure_closeup(folder) == found
+    assert folder.closeup_file.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 0}'])
+def test_what_cannot_be_used_is_measured_anew(content: str, tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    execute(tiny_run, folder)
+    folder.closeup_file.write_text(content)
+    assert measure_closeup(folder)["middle_task"] == 1
+    assert json.loads(folder.closeup_file.read_text()) == look_closely(folder)
+
+
+def test_one_task_has_no_earlier_and_no_later(tiny_run: Run, results: Path) -> None:
+    execute(replace(tiny_run, method="joint", vor=None), Folder(results))
+    found = look_closely(Folder(results))
+    assert found["energies"]["counts"].keys() == {"own", "outliers"}
+
+
+def test_without_weights_there_is_a_sentence(tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    execute(tiny_run, folder)
+    folder.weights.unlink()
+    with pytest.raises(OvorError, match="cannot be read"):
+        measure_closeup(folder)
