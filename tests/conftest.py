@@ -20,8 +20,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Two threads on two cores that pytest-xdist also uses only wait; here, and in what tests start.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
+THREADS = int(os.environ.get("OVOR_TEST_THREADS", "1"))
+torch.set_num_threads(THREADS)
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 TINY = Architecture(
     embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
@@ -79,7 +80,7 @@ def tiny_run(tiny_backbone: str, tiny_images: str) -> Run:
         batch_size=8,
         lr=1e-2,
         device="cpu",
-        threads=1,
+        threads=THREADS,
     )
 
 
