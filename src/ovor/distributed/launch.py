@@ -40,9 +40,9 @@ from ovor.distributed.heartbeat import (
 )
 from ovor.distributed.ranks import Ranks
 from ovor.errors import OvorError
+from ovor.events import Listener
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute
-from ovor.training.context import Listener
 
 MEETING = timedelta(minutes=10)  # for all processes to be started
 EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
@@ -264,7 +264,7 @@ def reading(
                 time.sleep(0.02)
             elif (message := mail.get()) == MET:
                 met.set()
-            elif not isinstance(message, dict):
+            elif isinstance(message, tuple):
                 failures.append(message)
             elif not failures:
                 try:
