@@ -19,7 +19,7 @@ from ovor.data.transforms import normalised
 from ovor.data.views import Pair, Views, batch_lengths
 from ovor.distributed.ranks import ALONE
 from ovor.encoders import Architecture
-from ovor.events import FeaturesExtracted, ImagesTested, MeansUpdated
+from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
 from ovor.learners.base import Learner
 from ovor.outliers.feature_buffer import Store
 from ovor.training.context import Context
