@@ -55,7 +55,7 @@ def execute(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
     if folder.finished:
-        ranks.told(False)
+        ranks.broadcast(False)
         return folder.result()
 
     board = Board(folder, run) if run.tensorboard else silent
@@ -73,10 +73,10 @@ def execute(
         session = replace(session, stem=Stem(stem))
     with folder.alone():
         if folder.finished:  # by another run, meanwhile
-            ranks.told(False)
+            ranks.broadcast(False)
             return folder.result()
         folder.start(run)
-        ranks.told(True)
+        ranks.broadcast(True)
         position = train(session, learner)
         save_weights(folder.weights, session, learner)
         result = summary(session, learner, position)
@@ -92,7 +92,7 @@ def assist(run: Run, folder: Folder, ranks: Ranks, device: torch.device) -> None
     Features that memory cannot hold go there as well, if it is to be seen from here.
     """
     session, learner = prepare(run, folder.checkpoint, ranks=ranks, device=device)
-    if ranks.told(False):  # is there anything to do?
+    if ranks.broadcast(False):  # is there anything to do?
         if not folder.path.is_dir():
             session = replace(session, checkpoint=Path(tempfile.gettempdir(), "none"))
         train(session, learner)

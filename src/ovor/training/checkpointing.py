@@ -59,7 +59,7 @@ def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Ten
     """
     first = session.ranks.rank == 0
     found = load_tensors(session.checkpoint) if first and session.checkpoint.exists() else None
-    found = session.ranks.told(found)
+    found = session.ranks.broadcast(found)
     if found is None:
         return Position(), {}
     tensors, meta = found

@@ -90,7 +90,7 @@ def check_alike(session: Session) -> None:
     own = [version("ovor"), session.backbone.sha256, session.dataset.class_names]
     own += [_digest(session.dataset.train, task.train) for task in session.tasks]
     own += [_digest(session.dataset.test, task.test) for task in session.tasks]
-    if session.ranks.told(own) != own:
+    if session.ranks.broadcast(own) != own:
         raise OvorError(
             f"Process {session.ranks.rank + 1} has other images, another backbone or another "
             "version of ovor than the first: give every machine the same."
@@ -128,7 +128,7 @@ def batches(
     task: int,
     epoch: int,
     batch_size: int,
-    rows: Callable[[int], slice] = ALONE.share,
+    rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Pair]:
     """Augmented training images: all, or some rows of each batch, or some of the batches."""

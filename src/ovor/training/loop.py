@@ -71,7 +71,7 @@ def learn_one(
     start, number = time.monotonic(), position.task
     if position.epoch == 0:
         learner.begin_task(len(session.tasks[number].classes), (session.run.seed, number))
-        session.ranks.agree(learner.learnable())
+        session.ranks.synchronize(learner.learnable())
     optimizer = learner.optimizer(session.run)
     if optimizer_state:
         load_optimizer(optimizer, optimizer_state)
@@ -122,7 +122,7 @@ def train_epoch(
 ) -> float:
     learner.train()
     (run, ranks), start = (session.run, session.ranks), session.tasks[task].start
-    rows = ranks.share if learner.separable else ranks.first_only
+    rows = ranks.shard if learner.separable else ranks.all_on_first
     counts = batch_lengths(len(session.tasks[task].train), run.batch_size)
     losses = []
     for count, (images, labels) in zip(
@@ -179,7 +179,7 @@ def head_epoch(
         loss = loss + outlier_loss(logits, learner.current_logits(outside), vor)
         step(session, optimizer, loss)
         losses.append(tell(session, "head", task, epoch, len(index), loss))
-    session.ranks.agree([p for p in learner.learnable() if p.grad is not None])
+    session.ranks.synchronize([p for p in learner.learnable() if p.grad is not None])
     return fmean(losses)
 
 
@@ -282,7 +282,7 @@ def descend(
             backward(loss)
             total += loss.detach()
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    total = ranks.sum_gradients(parameters, total)
+    total = ranks.all_reduce_gradients(parameters, total)
     optimizer.step()
     return total
 
