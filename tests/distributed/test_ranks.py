@@ -38,10 +38,10 @@ CPU = torch.device("cpu")
 @given(count=st.integers(0, 50), size=st.integers(1, 9))
 def test_shares_are_all_rows_in_order_and_about_equal(count: int, size: int) -> None:
     rows = list(range(count))
-    shares = [rows[Ranks(rank, size).share(count)] for rank in range(size)]
+    shares = [rows[Ranks(rank, size).shard(count)] for rank in range(size)]
     assert list(chain(*shares)) == rows
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    firsts = [rows[Ranks(rank, size).first_only(count)] for rank in range(size)]
+    firsts = [rows[Ranks(rank, size).all_on_first(count)] for rank in range(size)]
     assert list(chain(*firsts)) == firsts[0] == rows
 
 
@@ -64,7 +64,7 @@ class Penalised(nn.Module):
 def gradients(ranks: Ranks, rows: Tensor) -> list[Tensor | None]:
     """Of one step, with the loss."""
     model: Any = Penalised()
-    mine = rows[ranks.share(len(rows))]
+    mine = rows[ranks.shard(len(rows))]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     images, labels = mine[:, :3], mine[:, 3]
     loss = descend(model, optimizer, torch.Tensor.backward, images, labels, 2, len(rows), ranks)

@@ -213,7 +213,7 @@ def work(
     result = None
     dist.distributed_c10d._set_pg_timeout(EXCHANGE)
     with speaking_of_the_end(ranks, give_up):
-        run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
+        run, path = ranks.broadcast(begin() if ranks.rank == 0 else (Run(), Path()))
         if asked and asked.essence != run.essence:
             raise OvorError(
                 f"Process {ranks.rank + 1} was started with other settings than the first: give "
@@ -224,7 +224,7 @@ def work(
                 result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)
         else:
             assist(run, Folder(path), ranks, fabric.device)
-        ranks.told(None)  # nobody leaves while another may still wait for an answer
+        ranks.broadcast(None)  # nobody leaves while another may still wait for an answer
     dist.destroy_process_group()
     return result
 

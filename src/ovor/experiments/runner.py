@@ -57,7 +57,7 @@ def execute(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
     if folder.finished:
-        ranks.told(False)
+        ranks.broadcast(False)
         return folder.result()
 
     board = Board(folder, run) if run.tensorboard else silent
@@ -77,10 +77,10 @@ def execute(
         checkpoints = CachedCheckpoints(context, vor_cache)
     with folder.alone():
         if folder.finished:  # by another run, meanwhile
-            ranks.told(False)
+            ranks.broadcast(False)
             return folder.result()
         folder.start(run)
-        ranks.told(True)
+        ranks.broadcast(True)
         position = train(context, learner, features, checkpoints)
         save_weights(folder.weights, context, learner)
         result = summary(context, learner, position)
@@ -107,7 +107,7 @@ def assist(run: Run, folder: Folder, ranks: Ranks, device: torch.device) -> None
     Features that memory cannot hold go there as well, if it is to be seen from here.
     """
     context, learner = prepare(run, folder.checkpoint, ranks=ranks, device=device)
-    if ranks.told(False):  # is there anything to do?
+    if ranks.broadcast(False):  # is there anything to do?
         if not folder.path.is_dir():
             context = replace(context, checkpoint=Path(tempfile.gettempdir(), "none"))
         train(context, learner, Features(context), Checkpoints(context))

@@ -40,7 +40,7 @@ class Checkpoints:
         """
         context = self.context
         path, first = context.checkpoint, context.ranks.rank == 0
-        found = context.ranks.told(load_tensors(path) if first and path.exists() else None)
+        found = context.ranks.broadcast(load_tensors(path) if first and path.exists() else None)
         if found is None:
             return Position()
         tensors, meta = found

@@ -103,7 +103,7 @@ def check_alike(context: Context) -> None:
     own = [version("ovor"), context.backbone.sha256, context.dataset.class_names]
     own += [digest(context.dataset.train, task.train) for task in context.tasks]
     own += [digest(context.dataset.test, task.test) for task in context.tasks]
-    if context.ranks.told(own) != own:
+    if context.ranks.broadcast(own) != own:
         raise OvorError(
             f"Process {context.ranks.rank + 1} has other images, another backbone or another "
             "version of ovor than the first: give every machine the same."

@@ -124,7 +124,7 @@ def batches(
     task: int,
     epoch: int,
     batch_size: int,
-    rows: Callable[[int], slice] = ALONE.share,
+    rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Pair]:
     """Yield augmented training images: all, some rows of each batch, or some of the batches."""

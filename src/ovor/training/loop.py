@@ -62,7 +62,7 @@ def learn_task(
     start, number, run = time.monotonic(), position.task, context.run
     if position.epoch == 0:
         learner.begin_task(len(context.tasks[number].classes), (run.seed, number))
-        context.ranks.agree(learner.learnable())
+        context.ranks.synchronize(learner.learnable())
     optimizer = learner.optimizer(run)
     first_epoch = checkpoints.first_epoch(learner, optimizer, position)
     for epoch, loss in learn_epochs(context, learner, features, optimizer, number, first_epoch):
@@ -108,7 +108,7 @@ def train_epoch(
     """Train once on every image of the task, and return the mean loss of the batches."""
     learner.train()
     (run, ranks), start = (context.run, context.ranks), context.tasks[task].start
-    rows = ranks.share if learner.separable else ranks.first_only
+    rows = ranks.shard if learner.separable else ranks.all_on_first
     counts = batch_lengths(len(context.tasks[task].train), run.batch_size)
     losses = []
     for count, (images, labels) in zip(
@@ -146,7 +146,7 @@ def train_step(
             backward(loss)
             total += loss.detach()
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    total = ranks.sum_gradients(parameters, total)
+    total = ranks.all_reduce_gradients(parameters, total)
     optimizer.step()
     return total
 
@@ -190,7 +190,7 @@ def head_epoch(
         optimizer.step()
         losses.append(loss.item())
         context.listen(HeadStep(task, epoch, len(index), losses[-1]))
-    context.ranks.agree([p for p in learner.learnable() if p.grad is not None])
+    context.ranks.synchronize([p for p in learner.learnable() if p.grad is not None])
     return fmean(losses)
 
 
