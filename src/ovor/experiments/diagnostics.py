@@ -16,7 +16,7 @@ from torch import Tensor
 from ovor.analysis.cost import grown, inference_macs
 from ovor.classifier.rejection import energies
 from ovor.config import Npos
-from ovor.data.views import Pair
+from ovor.data.batches import Pair
 from ovor.encoders.vit import VisionTransformer
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.runner import prepare

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ovor.config import Run
 from ovor.data.base import Dataset, Images
+from ovor.data.batches import Batches, Pair, batch_lengths
 from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part, Task
 from ovor.data.transforms import normalised
-from ovor.data.views import Pair, Views, batch_lengths
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import Architecture, Backbone
 from ovor.errors import OvorError
@@ -149,17 +149,17 @@ def batches(
         yield to_device(session, batch)
 
 
-def augmented_images(session: Session, task: int, epoch: int) -> Views:
+def augmented_images(session: Session, task: int, epoch: int) -> Batches:
     """The training images of an epoch, to be looked at."""
     size = images_at_once(session)
 
     def load(numbers: Sequence[int]) -> Iterator[Pair]:
         return batches(session, task, epoch, size, numbers=numbers)
 
-    return Views(load, batch_lengths(len(session.tasks[task].train), size), session.ranks)
+    return Batches(load, batch_lengths(len(session.tasks[task].train), size), session.ranks)
 
 
-def test_images(session: Session, task: int) -> Views:
+def test_images(session: Session, task: int) -> Batches:
     """Loaded once, if the test images of all tasks are few enough to be kept."""
     part = session.tasks[task].test
     count = sum(len(task.test) for task in session.tasks)
@@ -172,10 +172,10 @@ def test_images(session: Session, task: int) -> Views:
             views = session.views[(task, *numbers)] = list(views)
         return (to_device(session, batch) for batch in views)
 
-    return Views(load, batch_lengths(len(part), images_at_once(session)), session.ranks)
+    return Batches(load, batch_lengths(len(part), images_at_once(session)), session.ranks)
 
 
-def still_images(session: Session, task: int) -> Views:
+def still_images(session: Session, task: int) -> Batches:
     """The training images of a task as they are tested, with labels counted within it."""
     part, start = session.tasks[task].train, session.tasks[task].start
 
@@ -187,7 +187,7 @@ def still_images(session: Session, task: int) -> Views:
     def tell(images: int) -> None:
         session.listen({"event": "means", "task": task, "images": images, "loss": None})
 
-    return Views(load, batch_lengths(len(part), images_at_once(session)), session.ranks, tell)
+    return Batches(load, batch_lengths(len(part), images_at_once(session)), session.ranks, tell)
 
 
 def as_tested(
@@ -212,12 +212,12 @@ def to_device(session: Session, batch: Batch) -> Pair:
 def features_of(
     session: Session,
     look: Callable[[Tensor], Tensor],
-    images: Views,
+    images: Batches,
     event: dict[str, Any],
 ) -> Pair:
     """In memory, or in a mapped file beside the checkpoint if that would be too much."""
     features, labels = Store(session.checkpoint.parent), []
-    for some, of_them in images.seen(look):
+    for some, of_them in images.encoded(look):
         features.add(some)
         labels.append(of_them)
         session.listen({**event, "images": len(of_them)})

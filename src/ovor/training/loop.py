@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Vor
-from ovor.data.views import Pair, batch_lengths
+from ovor.data.batches import Pair, batch_lengths
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss

@@ -11,7 +11,7 @@ from uuid import uuid4
 import torch
 from torch import Tensor
 
-from ovor.data.views import Pair
+from ovor.data.batches import Pair
 from ovor.tensor_file import load_tensors, save_tensors
 
 
