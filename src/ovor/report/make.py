@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import track
 
 from ovor.errors import OvorError
-from ovor.experiments.diagnostics import measure_closeup, read_closeup
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import measure_drift
 from ovor.experiments.grid import done, folder_of
+from ovor.experiments.runner import diagnose
 from ovor.experiments.tables import Section
 from ovor.report import page
 from ovor.report.numbers import check_reference
@@ -80,14 +81,15 @@ def drift_is_missing(one: Finished) -> bool:
 
 
 def measure_missing(runs: Iterable[Finished]) -> list[str]:
-    """Measure missing closeups and drift; return a note on runs without the weights or images."""
-    todo = [one for one in runs if read_closeup(one.folder) is None or drift_is_missing(one)]
+    """Measure missing diagnostics and drift; return a note on runs that lack weights or images."""
+    todo = [one for one in runs if read_diagnostics(one.folder) is None or drift_is_missing(one)]
     console = Console(stderr=True)
     failed = {}
     silent = not (todo and console.is_terminal)
     for one in track(todo, "looking closely", console=console, transient=True, disable=silent):
         try:
-            measure_closeup(one.folder)
+            if read_diagnostics(one.folder) is None:
+                diagnose(one.folder)
             if drift_is_missing(one):
                 measure_drift(one.folder)
         except (OvorError, OSError) as error:

@@ -68,7 +68,7 @@ def figures(row: Row) -> dict[str, Any]:
         found[f"{name}_paper"] = row.paper[number]
         found[f"{name}_paper_std"] = row.paper_std[number]
     found["learnable_parameters"] = row.results[0]["learnable_parameters"]
-    found["macs"] = next((look["macs"] for look in row.closeups if look), None)
+    found["macs"] = next((look["macs"] for look in row.diagnostics if look), None)
     found["seconds"] = fmean(result["seconds"] for result in row.results)
     return found | errors(row)
 
@@ -78,7 +78,7 @@ def errors(row: Row) -> dict[str, float | None]:
 
     Every image counts the same, unlike in A_T, where every task does.
     """
-    looks = [look for look in row.closeups if look]
+    looks = [look for look in row.diagnostics if look]
     if not looks or len(looks[0]["right"]) < 2:
         return dict.fromkeys(ERRORS)
     between, within = [], []

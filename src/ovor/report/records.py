@@ -36,7 +36,7 @@ DRIFT_WORDS = {
     "cka_kernel": "features (kernel CKA)",
 }
 TAUS = ("tau current", "tau outlier")
-MERGED = 2  # bins of a closeup in one of the picture, or a task's few images make it ragged
+MERGED = 2  # bins of closeup.json in one of the picture, or a task's few images make it ragged
 MOST_POINTS = 12_000  # in the planes of all methods of a page
 
 
@@ -103,7 +103,7 @@ def confusion(rows: list[Row]) -> Records:
     """Return the percent of a task's test images taken for each task's, mean over seeds."""
     found = []
     for row in rows:
-        counts = np.array([look["confusion"] for look in row.closeups if look], dtype=float)
+        counts = np.array([look["confusion"] for look in row.diagnostics if look], dtype=float)
         if not len(counts) or len(counts[0]) < 2:
             continue
         shares = (counts / counts.sum(axis=2, keepdims=True)).mean(0)
@@ -129,13 +129,13 @@ def errors(table: Records) -> Records:
     ]
 
 
-def first_closeups(rows: list[Row], part: str) -> Iterator[tuple[Row, Finished, dict[str, Any]]]:
-    """Yield each row's first run that was looked at, if its closeup has the part asked for.
+def first_diagnostics(rows: list[Row], part: str) -> Iterator[tuple[Row, Finished, dict[str, Any]]]:
+    """Yield each row's first run that was measured, if its diagnostics have the part asked for.
 
     Energies and planes are of one run each.
     """
     for row in rows:
-        pairs = zip(row.runs, row.closeups, strict=True)
+        pairs = zip(row.runs, row.diagnostics, strict=True)
         run, look = next(((run, look) for run, look in pairs if look), (row.runs[0], None))
         if look and look[part] is not None:
             yield row, run, look
@@ -144,7 +144,7 @@ def first_closeups(rows: list[Row], part: str) -> Iterator[tuple[Row, Finished, 
 def energies(rows: list[Row]) -> Records:
     """Return each kind's shares by energy, in bins that a run's kinds share, then VOR's limits."""
     found: Records = []
-    for row, _, look in first_closeups(rows, "energies"):
+    for row, _, look in first_diagnostics(rows, "energies"):
         low, high = look["energies"]["low"], look["energies"]["high"]
         for kind, fine in look["energies"]["counts"].items():
             counts = np.add.reduceat(fine, range(0, len(fine), MERGED)).tolist()
@@ -165,7 +165,7 @@ def energies(rows: list[Row]) -> Records:
 def taus(rows: list[Row]) -> Records:
     """Return where VOR wants energies: the task's own below one limit, outliers above the other."""
     found = []
-    for row, run, look in first_closeups(rows, "energies"):
+    for row, run, look in first_diagnostics(rows, "energies"):
         vor = run.run.vor
         if not vor:
             continue
@@ -181,7 +181,7 @@ def taus(rows: list[Row]) -> Records:
 def energy_means(rows: list[Row]) -> Records:
     """Return the mean energy of each kind, one record a method."""
     found = []
-    for row, _, look in first_closeups(rows, "energies"):
+    for row, _, look in first_diagnostics(rows, "energies"):
         means = look["energies"]["means"].items()
         found.append({"method": row.label, **{ENERGY_WORDS[kind]: mean for kind, mean in means}})
     return found
@@ -191,7 +191,7 @@ def plane(rows: list[Row]) -> Records:
     """Return points of each kind, evenly chosen so that all methods together are not too many."""
     found = []
     each = max(20, MOST_POINTS // (3 * len(rows)))  # of a kind
-    for row, _, look in first_closeups(rows, "plane"):
+    for row, _, look in first_diagnostics(rows, "plane"):
         share = f"{100 * sum(look['plane']['shares']):.0f} % of the variance"
         for kind in ("outliers", "features", "boundary"):  # later ones are drawn on top
             points = look["plane"][kind]

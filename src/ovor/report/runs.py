@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked
 from ovor.config import Run
 from ovor.errors import OvorError, explain
 from ovor.experiments import tables
-from ovor.experiments.diagnostics import read_closeup
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tables import Figures
 from ovor.presets import SETTINGS, VOR_PRESETS, settings, vor_preset
@@ -85,9 +85,9 @@ class Row:
         return [one.result for one in self.runs]
 
     @cached_property
-    def closeups(self) -> list[dict[str, Any] | None]:
+    def diagnostics(self) -> list[dict[str, Any] | None]:
         """What closeup.json holds of each run, or None where it could not be made."""
-        return [read_closeup(one.folder) for one in self.runs]
+        return [read_diagnostics(one.folder) for one in self.runs]
 
 
 @dataclass(frozen=True)
