@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ovor.config import Run
-from ovor.experiments.status import Standing
+from ovor.experiments.schedule import Display
+from ovor.experiments.status import Status
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK = {"train": 2, "features": 1, "head": 0, "means": 1, "test": 1}
@@ -133,15 +134,15 @@ class RunProgress(Live):
 class BarAndTable(Progress):
     """The bar of all runs, and below it a line for each that goes on."""
 
-    standings: Sequence[tuple[str, Standing]] = ()
+    statuses: Sequence[tuple[str, Status]] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
-        if self.standings:
-            yield standing_table(self.standings)
+        if self.statuses:
+            yield status_table(self.statuses)
 
 
-class GridProgress(Live):
+class GridProgress(Live, Display):
     """One line a finished run, and on a terminal what runs, and a bar for all of them."""
 
     bar: BarAndTable
@@ -158,8 +159,8 @@ class GridProgress(Live):
         )
         self.row = self.bar.add_task("", total=runs)
 
-    def running(self, standings: list[tuple[str, Standing]]) -> None:
-        self.bar.standings = standings
+    def running(self, statuses: list[tuple[str, Status]]) -> None:
+        self.bar.statuses = statuses
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, highlight=False, soft_wrap=True)
@@ -175,10 +176,10 @@ class GridProgress(Live):
         self.bar.advance(self.row)
 
 
-def standing_table(standings: Sequence[tuple[str, Standing]]) -> Table:
+def status_table(statuses: Sequence[tuple[str, Status]]) -> Table:
     """How far each run is; its machine, if it is on another."""
     table = Table(box=None, pad_edge=False, show_header=False)
-    for name, at in standings:
+    for name, at in statuses:
         tasks = len(at.epochs)
         task = f"task {min(at.task + 1, tasks)}/{tasks}" if tasks else "starts"
         epochs = at.epochs[at.task] if at.task < tasks else 0
