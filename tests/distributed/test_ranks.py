@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -18,12 +17,14 @@ from torch import Tensor, nn
 from ovor.config import Npos, Run
 from ovor.data.views import Views
 from ovor.distributed.ranks import ALONE, Ranks
+from ovor.events import Event, Listener, TrainStep
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute, prepare
 from ovor.learners import takes_vor
 from ovor.outliers import exact_search as boundary
 from ovor.outliers import knn, npos, synthesize
 from ovor.seeds import generator
+from ovor.training.features import Features
 from ovor.training.loop import descend, features_and_outliers
 from processes import CLOSE, difference, together
 
@@ -145,11 +146,11 @@ def runs(tiny_run: Run) -> dict[str, Run]:
     }
 
 
-def copying(folder: Folder, to: Path) -> Callable[[dict[str, Any]], None]:
+def copying(folder: Folder, to: Path) -> Listener:
     """Takes a copy in the middle of the second task, as if the run had been stopped there."""
 
-    def listen(event: dict[str, Any]) -> None:
-        if (event["event"], event.get("task"), event.get("epoch")) == ("train", 1, 1):
+    def listen(event: Event) -> None:
+        if isinstance(event, TrainStep) and (event.task, event.epoch) == (1, 1):
             shutil.copytree(folder.path, to, dirs_exist_ok=True)
 
     return listen
@@ -173,10 +174,12 @@ def do_all(ranks: Ranks, run: Run, root: Path, others: Path) -> None:
 
 
 def make_outliers(ranks: Ranks, run: Run, root: Path) -> None:
-    session, learner = prepare(run, root / "none", ranks=ranks, device=CPU)
+    context, learner = prepare(run, root / "none", ranks=ranks, device=CPU)
     learner.begin_task(3, (0, 0))
     assert run.vor is not None
-    features, labels, outliers = features_and_outliers(session, learner, run.vor, 0, 0)
+    features, labels, outliers = features_and_outliers(
+        context, learner, Features(context), run.vor, 0, 0
+    )
     names = {"features": features, "labels": labels, "outliers": outliers}
     save_file(names, root / f"outliers-{ranks.rank}.safetensors")
 

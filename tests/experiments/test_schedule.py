@@ -9,6 +9,7 @@ import pytest
 
 from ovor.config import Run
 from ovor.errors import OvorError
+from ovor.events import EpochEnds, RunBegins, TaskEnds, WorkerStarts
 from ovor.experiments.executors.base import Died
 from ovor.experiments.folder import Folder
 from ovor.experiments.progress import status_table
@@ -79,7 +80,7 @@ def test_a_run_that_comes_farther_each_time_may_die_often(tmp_path: Path) -> Non
         def submit(self, run: Run, path: Path, vor_cache: Path | None) -> None:
             super().submit(run, path, vor_cache)
             path.mkdir(exist_ok=True)
-            Folder(path).log({"event": "epoch", "task": 0, "epoch": len(self.at_once)})
+            Folder(path).log(EpochEnds(task=0, epoch=len(self.at_once)))
 
     script = Limit(*[Died("time limit")] * 8, {"A": 1})
     assert len(list(run_jobs([job("long", tmp_path)], script))) == 1
@@ -89,16 +90,16 @@ def test_events_tell_how_far_a_run_is(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     reader = StatusReader(folder.events_file)
     assert not reader.read()
-    folder.log({"event": "worker", "node": "there", "pid": 1})
-    folder.log({"event": "begin", "task": 0, "epoch": 0, "epochs": [4, 4]})
+    folder.log(WorkerStarts("there", 1))
+    folder.log(RunBegins(epochs=(4, 4)))
     assert reader.read()
     assert not reader.read()
-    folder.log({"event": "task", "task": 0, "accuracy": [50.0, 70.0]})
+    folder.log(TaskEnds(0, (50.0, 70.0)))
     with folder.events_file.open("a") as file:
         file.write('{"event": "ep')  # killed here
     assert reader.read()
     assert reader.status == Status(1, 0, (4, 4), 60.0, "there")
-    folder.log({"event": "epoch", "task": 1, "epoch": 1})  # on a line of its own
+    folder.log(EpochEnds(1, 1))  # on a line of its own
     assert reader.read()
     assert reader.status.position == (1, 2)
     cells = [next(iter(column.cells)) for column in status_table([("x", reader.status)]).columns]

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,14 +118,11 @@ def in_order(todo: list[tuple[Row, int]], caches: Path) -> Iterator[tuple[Row, i
 
 def execute_one(run: Run, path: Path, vor_cache: Path | None) -> dict[str, Any]:
     """Do one run of a grid, in the worker; the parent needs no torch."""
-    from ovor.experiments.diagnostics import measure_closeup
     from ovor.experiments.drift import measure_drift
     from ovor.experiments.runner import execute
 
     folder = Folder(path)
-    result = execute(run, folder, stem=vor_cache)
+    result = execute(run, folder, vor_cache=vor_cache, diagnostics=True)
     if run.keep == "tasks":
         measure_drift(folder)
-    with suppress(OvorError):  # the result stands; whoever makes a report is told
-        measure_closeup(folder)
     return result

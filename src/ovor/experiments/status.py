@@ -6,7 +6,8 @@ So runs on this machine and on others are followed alike: files are the only cha
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from ovor.events import EpochEnds, Recorded, RunBegins, TaskEnds, WorkerStarts, from_json
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,16 @@ class Status:
         return self.task, self.epoch
 
 
-def after(status: Status, event: dict[str, Any]) -> Status:
+def after(status: Status, event: Recorded | None) -> Status:
+    """Return where a run is once the event has happened."""
     match event:
-        case {"event": "worker", "node": str(node)}:
+        case WorkerStarts(node):
             return replace(status, node=node)
-        case {"event": "begin", "task": task, "epoch": epoch, "epochs": epochs}:
-            return replace(status, task=task, epoch=epoch, epochs=tuple(epochs))
-        case {"event": "epoch", "task": task, "epoch": epoch}:
+        case RunBegins(task, epoch, epochs=epochs):
+            return replace(status, task=task, epoch=epoch, epochs=epochs)
+        case EpochEnds(task, epoch):
             return replace(status, task=task, epoch=epoch + 1)
-        case {"event": "task", "task": task, "accuracy": [*accuracy]}:
+        case TaskEnds(task, accuracy) if accuracy:
             mean = sum(accuracy) / len(accuracy)
             return replace(status, task=task + 1, epoch=0, accuracy=mean)
     return status
@@ -56,7 +58,7 @@ class StatusReader:
         self.offset += len(whole) + len(newline)
         for line in whole.splitlines():
             try:
-                self.status = after(self.status, json.loads(line))
+                self.status = after(self.status, from_json(json.loads(line)))
             except ValueError:  # a worker that was killed left half a line
                 continue
         return bool(newline)

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from ovor.config import RUN, Run
 from ovor.errors import OvorError
+from ovor.events import WorkerStarts
 from ovor.experiments.executors.base import ExecutorError
 from ovor.experiments.folder import Folder
 from ovor.experiments.grid import execute_one
@@ -97,7 +98,7 @@ def execute_request(request: Request, node: str) -> dict[str, Any]:
     if not folder.finished:
         # A killed worker's lock: on a network, the file server must notice first.
         with folder.locked(max(0, end - time.monotonic())):
-            folder.log({"event": "worker", "node": node, "pid": os.getpid()})
+            folder.log(WorkerStarts(node, os.getpid()))
     vor_cache = Path(request["vor_cache"]) if request["vor_cache"] else None
     return execute_one(RUN.validate_python(request["run"]), folder.path, vor_cache)
 
