@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def training_batches(seed: int) -> Batches:
+def batches(seed: int) -> Batches:
     """Two classes of nine images, in two batches."""
     images, labels = draw(18, 3, 14, 14, seed=seed).sigmoid(), torch.arange(18) // 9
     return Batches.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
