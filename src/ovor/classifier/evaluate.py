@@ -1,6 +1,6 @@
 """How often a classifier is right on labelled images, and how well it tells the unknown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from ovor.data.class_names import listed
 from ovor.data.images import Picture, at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
 from ovor.errors import OvorError
-
-Listener = Callable[[dict[str, Any]], None]
+from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 
 def examine(
@@ -73,7 +72,7 @@ def examine(
 
 
 def readable(lesson: Lesson, on_error: OnError, listen: Listener) -> Lesson:
-    event = {"event": "check", "total": len(lesson.images), "images": 1}
+    event = ImageChecked(total=len(lesson.images))
     return checked(lesson, on_error, lambda images: listen(event))
 
 
@@ -85,7 +84,7 @@ def ask(
     for found in answers(model, pictures):
         chosen.append(found.probabilities.argmax(1))
         claimed.append(found.margins)
-        listen({"event": "test", "total": len(pictures), "images": len(chosen[-1])})
+        listen(ImagesPredicted(len(chosen[-1]), len(pictures)))
     return np.concatenate(chosen), np.concatenate(claimed)
 
 

@@ -10,7 +10,7 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -43,16 +43,11 @@ from ovor.data.transforms import normalised, test_view
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import PAPER, build
 from ovor.errors import OvorError, explain
+from ovor.events import ImageChecked, Listener, silent
 from ovor.learners import at_once, build_learner, parse_options, takes_vor
 from ovor.learners.base import Learner
 from ovor.presets import teaching
 from ovor.tensor_file import digest
-
-Listener = Callable[[dict[str, Any]], None]
-
-
-def silent(event: dict[str, Any]) -> None:
-    """Listens to nothing."""
 
 
 class Classifier:
@@ -197,7 +192,7 @@ class Classifier:
             source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
-        event = {"event": "check", "total": len(found.images), "images": 1}
+        event = ImageChecked(total=len(found.images))
         return checked(found, on_error, lambda images: listen(event))
 
     def learn_lesson(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:

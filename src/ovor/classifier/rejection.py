@@ -8,19 +8,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ovor.losses import energy
+from ovor.losses import task_energies
 
 Scores = NDArray[np.float64]
-
-
-def energies(logits: Tensor, sizes: Sequence[int]) -> Tensor:
-    """B, C logits of all classes -> B, T: the energy of each task's own; infinite for none."""
-    parts = torch.split(logits, list(sizes), dim=1)
-    return torch.stack([energy(part) for part in parts], dim=1)
 
 
 def threshold(own: Tensor, false_alarms: float) -> float:
@@ -37,7 +30,7 @@ def threshold(own: Tensor, false_alarms: float) -> float:
 def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -> Tensor:
     """How much the most willing task's energy is below its threshold; below 0: unknown."""
     limits = logits.new_tensor(thresholds)
-    return (limits - energies(logits, sizes)).amax(dim=1)
+    return (limits - task_energies(logits, sizes)).amax(dim=1)
 
 
 def recalibrated(
@@ -50,7 +43,7 @@ def recalibrated(
     threshold is set by its own energies, and then all are moved together until the promise is
     kept again, now for whether any task claims.
     """
-    limits = [*old, threshold(energies(logits, sizes)[:, -1], false_alarms)]
+    limits = [*old, threshold(task_energies(logits, sizes)[:, -1], false_alarms)]
     shift = threshold(-margins(logits, sizes, limits), false_alarms)
     return [limit + shift for limit in limits]
 

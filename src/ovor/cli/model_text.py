@@ -1,7 +1,7 @@
 """What people and programs read of a growing classifier: plans, lessons, predictions, exams."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ovor.data.class_names import UNKNOWN
 from ovor.data.images import at_home, find_images, to_image
 from ovor.data.task_data import Lesson, OnError
 from ovor.errors import OvorError
+from ovor.events import Event, ImageChecked, ImagesPredicted, Listener, silent
 from ovor.experiments.progress import Live
 
 if TYPE_CHECKING:
@@ -43,14 +44,21 @@ class Counting(Live):
         )
         self.row = self.bar.add_task(what, total=None)
         self.what = what
-        self.kind = ""
+        self.kind: type | None = None
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        if event["event"] != self.kind:
-            self.kind = event["event"]
-            what = "checking images" if self.kind == "check" else self.what
-            self.bar.reset(self.row, total=event["total"], description=what)
-        self.bar.update(self.row, advance=event["images"])
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ImageChecked(total):
+                self.advance(type(event), "checking images", total, 1)
+            case ImagesPredicted(images, total):
+                self.advance(type(event), self.what, total, images)
+
+    def advance(self, kind: type, what: str, total: int, images: int) -> None:
+        """Move the bar; another kind of event begins a new one."""
+        if kind is not self.kind:
+            self.kind = kind
+            self.bar.reset(self.row, total=total, description=what)
+        self.bar.update(self.row, advance=images)
 
 
 # --- learning
@@ -156,7 +164,7 @@ def predictions(
     paths: Sequence[Path],
     top: int,
     on_error: OnError,
-    listen: Callable[[dict[str, Any]], None] = lambda event: None,
+    listen: Listener = silent,
 ) -> Iterator[dict[str, Any]]:
     """A row an image, as the batches come."""
     names = model.classes_
@@ -177,7 +185,7 @@ def predictions(
             answers = model.answer(list(images.values()))
             for path, chances, margin in zip(images, *answers, strict=True):
                 rows[path] = row(path, names, chances, margin, top)
-        listen({"event": "predict", "total": len(paths), "images": len(batch)})
+        listen(ImagesPredicted(len(batch), len(paths)))
         for path in batch:
             yield rows.get(path) or {"image": str(path), "error": errors[path]}
 

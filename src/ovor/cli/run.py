@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,7 @@ from ovor.errors import OvorError
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
-    from ovor.distributed.cluster import Crew
-    from ovor.distributed.launch import Beginning
+    from ovor.distributed.cluster import Cluster
     from ovor.experiments.folder import Folder
 
 Options = TypeVar("Options")
@@ -66,30 +66,29 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.distributed.cluster import crew_of
-    from ovor.distributed.launch import given, join, start
+    from ovor.distributed.cluster import find_cluster
+    from ovor.distributed.launch import join, start
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import silent
+    from ovor.experiments.runner import take_part
     from ovor.report import make
 
-    crew = crew_of(arguments.run)
+    cluster = find_cluster(arguments.run)
     chosen: list[Folder] = []
-    asked = None if arguments.resume else arguments.run
+    part = partial(take_part, asked=None if arguments.resume else arguments.run)
 
-    def begin() -> tuple[Run, Path]:
+    def choose() -> tuple[Run, Path]:
         chosen.append(choose_folder(arguments))
         return what_to_run(arguments, argv, chosen[0]), chosen[0].path
 
     try:
-        if crew.started:
-            result = join(crew, arguments.run, begin, RunProgress, asked)
-        elif crew.first:
-            result = begin_here(crew, arguments.run, begin)
+        if cluster.started:
+            result = join(cluster, arguments.run, part, choose, RunProgress)
+        elif cluster.has_rank_0:
+            result = begin_here(cluster, arguments.run, choose)
         else:
-            nothing = partial(given, Run(), Path())
-            result = start(crew, arguments.run, nothing, silent, asked)
+            result = start(cluster, arguments.run, part, None)
     except KeyboardInterrupt:
-        if not crew.first:
+        if not cluster.has_rank_0:
             sys.exit(130)
         if not chosen or not chosen[0].run_file.exists():
             raise
@@ -105,25 +104,27 @@ def run_command(argv: list[str]) -> None:
         write_report(lambda: make.of_folders([folder.path]), folder.report_file)
 
 
-def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] | None:
-    """On the first machine: in this process, or in as many as the run wants."""
-    from ovor.distributed.cluster import crew_of
-    from ovor.distributed.launch import given, refused, start
+def begin_here(
+    cluster: "Cluster", asked: Run, choose: Callable[[], tuple[Run, Path]]
+) -> dict[str, Any] | None:
+    """Do the run on the first machine: in this process, or in as many as the run wants."""
+    from ovor.distributed.cluster import find_cluster
+    from ovor.distributed.launch import start
     from ovor.experiments.folder import Folder
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import execute, silent
+    from ovor.experiments.runner import execute, take_part
 
     try:
-        run, path = begin()
+        run, path = choose()
     except OvorError as error:
-        if crew.nodes > 1:  # other machines wait
-            start(crew, asked, partial(refused, error), silent)
+        if cluster.nodes > 1:  # the other machines wait, and hear of it
+            start(cluster, asked, take_part, error)
         raise
-    crew, folder = crew_of(run), Folder(path)
+    cluster, folder = find_cluster(run), Folder(path)
     with RunProgress(run) as listen:
-        if crew.size == 1 or (folder.finished and crew.nodes == 1):
+        if cluster.size == 1 or (folder.finished and cluster.nodes == 1):
             return execute(run, folder, listen)
-        return start(crew, run, partial(given, run, path), listen)
+        return start(cluster, run, take_part, (run, path), listen)
 
 
 def how_to_continue(folder: "Folder") -> str:

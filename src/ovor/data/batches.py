@@ -54,7 +54,7 @@ class Batches:
         own = [min(first + self.ranks.rank, last) for first in rounds]
         for first, (images, labels) in zip(rounds, self.load(own), strict=True):
             lengths = self.lengths[first : first + size]
-            exchanged = (self.ranks.gather(rows, lengths) for rows in (encode(images), labels))
+            exchanged = (self.ranks.all_gather(rows, lengths) for rows in (encode(images), labels))
             for features, of_them in zip(*exchanged, strict=True):
                 self.tell(len(of_them))
                 yield features, of_them

@@ -42,7 +42,7 @@ def train_batches(
     epoch: int,
     batch_size: int,
     workers: int,
-    rows: Callable[[int], slice] = ALONE.share,
+    rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
     """Yield an epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
@@ -69,7 +69,7 @@ def test_batches(
 ) -> Iterator[Batch]:
     """Yield the images in their order, without chance: all batches, or those of these numbers."""
     look = partial(_plain_view, images, transform)
-    batches = _BatchMaker(look, transform.size, indices, labels, batch_size, ALONE.share)
+    batches = _BatchMaker(look, transform.size, indices, labels, batch_size, ALONE.shard)
     return _load(batches, workers, numbers)
 
 
