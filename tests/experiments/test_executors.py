@@ -22,6 +22,7 @@ from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from submitit.core.utils import FailedJobError, UncompletedJobError
@@ -32,14 +33,14 @@ from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
 from ovor.experiments.executors.base import Died, ExecutorError
-from ovor.experiments.executors.ray import check_address, on_ray
+from ovor.experiments.executors.ray import QUIET, check_address, on_ray
 from ovor.experiments.executors.remote import serve, sharing
 from ovor.experiments.executors.slurm import on_slurm, outcome, work
 from ovor.experiments.folder import Folder
 from ovor.experiments.schedule import Display
 from ovor.experiments.status import Status
 from ovor.experiments.tables import Row
-from processes import alive, end, start, two_machines, wait_until
+from processes import alive, end, free_port, start, two_machines, wait_until
 
 TOKEN = secrets.token_hex()  # Ray reads it once in a process
 FAKE_SLURM = Path(__file__).parent / "fake_slurm"
@@ -99,12 +100,10 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         check_address(address)
 
 
-@pytest.mark.parametrize("port", ["nobody listens", "99999999"])
-def test_an_address_where_nobody_listens_is_said_at_once(port: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = port if port.isdigit() else str(server.getsockname()[1])
-    with pytest.raises(ExecutorError, match="ray start --head"):
-        check_address(f"127.0.0.1:{port}")
+def test_an_address_where_nobody_listens_is_said_at_once() -> None:
+    for port in (free_port(), "99999999"):
+        with pytest.raises(ExecutorError, match="ray start --head"):
+            check_address(f"127.0.0.1:{port}")
 
 
 @pytest.mark.slow
@@ -209,16 +208,13 @@ def kill_one(out: Path) -> None:
 
 
 @pytest.fixture
-def ray_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def ray_folder() -> Iterator[Path]:
     """Ray's sockets need a short path; whatever it starts names the folder, and must be gone."""
     folder = Path(tempfile.mkdtemp(prefix="ovor-", dir="/tmp"))
-    monkeypatch.setenv("RAY_TMPDIR", str(folder))
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    yield folder
+    settings = {"RAY_TMPDIR": str(folder), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with patch.dict(os.environ, settings | QUIET):
+        os.environ.pop("RAY_ADDRESS", None)
+        yield folder
     limit = time.monotonic() + 20
     while (left := processes_of(folder)) and time.monotonic() < limit:
         time.sleep(0.2)

@@ -70,7 +70,7 @@ class RayExecutor:
         try:
             return result_of(ray.get(task))
         except RayTaskError as error:
-            if isinstance(error.cause, ModuleNotFoundError):
+            if isinstance(error.cause, ImportError):
                 raise ExecutorError(
                     f"A worker of the Ray cluster has no module {error.cause.name}: install the "
                     "same ovor on all machines."
