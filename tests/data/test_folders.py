@@ -10,7 +10,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from ovor.data import Dataset, load_dataset
-from ovor.data.folders import SUFFIXES, Files, read_image, to_rgb
+from ovor.data.folders import Files
+from ovor.data.images import SUFFIXES, read_image, to_rgb
 from ovor.errors import OvorError
 
 

@@ -15,7 +15,7 @@ import webdataset
 from PIL import Image
 
 from ovor.data import Dataset, load_dataset
-from ovor.data import tar_index as index_module
+from ovor.data import tar_images as index_module
 from ovor.data.tar_images import OPEN, TarImages
 from ovor.errors import OvorError
 from shard_files import png, write_manifest, write_shard

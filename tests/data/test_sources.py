@@ -8,13 +8,11 @@ import pytest
 import yaml
 from PIL import Image
 
-from ovor.data import Dataset, load_dataset
-from ovor.data.cub_200 import cub_200
-from ovor.data.datasets import SOURCES
-from ovor.data.describe import describe
-from ovor.data.imagenet_r import imagenet_r
+from ovor.data import SOURCES, Dataset, describe, load_dataset
+from ovor.data.cub_200 import cub_200, cub_200_pilot
+from ovor.data.imagenet_a import imagenet_a
+from ovor.data.imagenet_r import imagenet_r, imagenet_r_pilot
 from ovor.data.sources import Expected, data_folder
-from ovor.data.train_test import cub_200_pilot, imagenet_a, imagenet_r_pilot
 from ovor.errors import OvorError
 
 # As in the true lists, neither labels nor images follow the names of the folders.

@@ -37,14 +37,14 @@ def cost_command(argv: list[str]) -> None:
     )
     from rich.console import Console
 
-    from ovor.analysis import cost, cost_text
+    from ovor.analysis import cost_table
+    from ovor.analysis.cost import Setting
 
-    setting = cost.Setting(arguments.tasks, arguments.classes)
-    table = cost.cost_table(setting, arguments.methods)
+    table = cost_table.cost_table(Setting(arguments.tasks, arguments.classes), arguments.methods)
     if arguments.json:
-        print(cost_text.as_json(table), end="")
+        print(cost_table.as_json(table), end="")
     else:
-        Console().print(cost_text.as_tables(table), highlight=False)
+        Console().print(cost_table.as_tables(table), highlight=False)
 
 
 @dataclass(frozen=True)

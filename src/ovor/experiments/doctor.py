@@ -9,7 +9,7 @@ import torch
 from rich.console import Group
 from rich.table import Table
 
-from ovor.data.describe import describe
+from ovor.data import describe
 from ovor.encoders import load_backbone
 from ovor.errors import OvorError
 

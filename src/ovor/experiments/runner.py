@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from ovor.config import Run
+from ovor.data import load_dataset
 from ovor.data.cache import cached
-from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
