@@ -10,7 +10,6 @@ import secrets
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -67,9 +66,9 @@ def test_another_version_or_folder_is_said_and_nothing_written(
 ) -> None:
     with sharing(tmp_path / "out") as shared:
         request = replace(shared, patience=0).request(tiny_run, tmp_path / "out" / "run", None)
-    error = serve({**request, "ovor": "0.0.1"}, "there")["error"]
+    error = serve({**request, "ovor": "0.0.1"}, "there")
     assert "0.0.1 where the grid was started: install the same" in str(error)
-    error = serve(request, "there")["error"]  # the marker is gone, as on a machine of its own
+    error = serve(request, "there")  # the marker is gone, as on a machine of its own
     assert "On there: " in str(error)
     assert "choose an --out that all machines share" in str(error)
     assert not (tmp_path / "out" / "run").exists()
@@ -225,15 +224,8 @@ def ray_folder() -> Iterator[Path]:
 
 
 def processes_of(folder: Path) -> list[int]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = file.read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in command and int(file.parent.name) != os.getpid():
-            found.append(int(file.parent.name))
-    return found
+    found = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
 
 
 @pytest.mark.slow
@@ -351,11 +343,7 @@ def test_submitit_on_this_machine(tiny_run: Run, tmp_path: Path) -> None:
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """sbatch, srun, sacct and scancel that run jobs on this machine."""
-    for name in ("sbatch", "srun", "sacct", "scancel"):
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        shutil.copy(FAKE_SLURM / name, path)
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    shutil.copytree(FAKE_SLURM, tmp_path / "bin")
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
