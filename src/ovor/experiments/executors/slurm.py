@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ovor.config import Run
+from ovor.experiments.executors import remote
 from ovor.experiments.executors.base import Died, Executor, ExecutorError, Outcome
-from ovor.experiments.executors.remote import Request, SharedFolder, result_of, serve, sharing
 
 DEFAULTS = {"time": "24:00:00", "mem": "8G", "job_name": "ovor"}
 ASK = 30  # seconds between questions to SLURM about jobs that left no result
@@ -25,7 +25,7 @@ Kind = Literal["slurm", "local"]
 
 class SlurmExecutor:
     def __init__(
-        self, kind: Kind, shared: SharedFolder, options: Mapping[str, Any], jobs: int | None
+        self, kind: Kind, shared: remote.SharedFolder, options: Mapping[str, Any], jobs: int | None
     ) -> None:
         self.jobs, self.shared, self.options = jobs, shared, options
         self.folder = shared.marker.parent / f".slurm-{secrets.token_hex(4)}"
@@ -64,17 +64,17 @@ class SlurmExecutor:
             job.cancel(check=False)
 
 
-def work(request: Request) -> dict[str, Any]:
+def work(request: remote.Request) -> remote.Response:
     # By this submitit would end the run some time before the limit; every epoch is saved anyway.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-    return serve(request, socket.gethostname())
+    return remote.serve(request, socket.gethostname())
 
 
 def outcome(job: Any) -> Outcome:
     from submitit.core.utils import FailedJobError, UncompletedJobError
 
     try:
-        return result_of(job.result())
+        return remote.result_of(job.result())
     except FailedJobError as error:  # a mistake in ovor, which another try would repeat
         raise RuntimeError(f"job {job.job_id} failed, see {job.paths.stderr}") from error
     except UncompletedJobError:
@@ -101,7 +101,7 @@ def on_slurm(
     options: Mapping[str, Any], out: Path, jobs: int | None, kind: Kind = "slurm"
 ) -> Iterator[Executor]:
     """Submit runs with these options of sbatch; leaving by an error cancels what still runs."""
-    with sharing(out) as shared:
+    with remote.sharing(out) as shared:
         executor = SlurmExecutor(kind, shared, DEFAULTS | dict(options), jobs)
         try:
             yield executor
