@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ovor.classifier.file import Learned
+from ovor.classifier.file import TaskInfo
 from ovor.classifier.rejection import recalibrated
 from ovor.config import RUN, Run
 from ovor.data.base import Dataset
@@ -50,7 +50,7 @@ class Past:
 
     run: Run
     backbone: Backbone
-    tasks: tuple[Learned, ...]
+    tasks: tuple[TaskInfo, ...]
     state: dict[str, torch.Tensor]
     digest: str
 
@@ -70,7 +70,7 @@ def teach(
     hold_out: float,
     false_alarms: float,
     listen: Listener,
-) -> tuple[Learner, tuple[Learned, ...]]:
+) -> tuple[Learner, tuple[TaskInfo, ...]]:
     """The learner with the lesson's classes, and what to remember of all tasks; `past` stays."""
     session = prepare(past, lesson, checkpoint, hold_out, listen)
     learner, position, optimizer_state = begin(session, past)
@@ -91,7 +91,7 @@ def teach(
     held_out = len(task.test) if task.test is not task.train else 0
     right = (logits.argmax(1) == labels.cpu()).double().mean().item()
     accuracy = round(100 * right, 4) if held_out else None
-    learned = Learned(lesson.class_names, lesson.counts, held_out, 0.0, accuracy)
+    learned = TaskInfo(lesson.class_names, lesson.counts, held_out, 0.0, accuracy)
     tasks = (*past.tasks, learned)
     sizes = [len(known.classes) for known in tasks]
     limits = recalibrated([known.threshold for known in past.tasks], logits, sizes, false_alarms)
@@ -173,7 +173,7 @@ def begin(session: Session, past: Past) -> tuple[Learner, Position, dict[str, to
     return learner, Position(task=len(past.tasks)), {}
 
 
-def already_learned(checkpoint: Path, tasks: Sequence[Learned]) -> bool:
+def already_learned(checkpoint: Path, tasks: Sequence[TaskInfo]) -> bool:
     """Was the model saved, and this process ended just before it could remove the checkpoint?"""
     about = load_tensors(checkpoint)[1].get("about", {})
     number = about.get("task", len(tasks))
