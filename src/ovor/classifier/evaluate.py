@@ -90,9 +90,7 @@ def predictions(
         yield found
 
 
-def counted(
-    right: NDArray[np.bool_], margins: Floats, here: NDArray[np.bool_]
-) -> dict[str, Any]:
+def counted(right: NDArray[np.bool_], margins: Floats, here: NDArray[np.bool_]) -> dict[str, Any]:
     """Return how many images are `here`, and the shares of them that are right and unknown."""
     return {
         "images": int(here.sum()),

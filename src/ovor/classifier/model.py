@@ -168,9 +168,7 @@ class Classifier(Estimator):
         task = self.tasks_[number]
         row = task.classes.index(name)
         self.learner().forget(number, row)
-        rest = replace(
-            task, classes=without(task.classes, row), images=without(task.images, row)
-        )
+        rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
         self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
 
     # --- predicting
@@ -289,6 +287,7 @@ class Classifier(Estimator):
     def _adopt(self, learner: Learner, tasks: tuple[TaskInfo, ...]) -> None:
         """Predict with this learner from now on; what that takes is computed here, once."""
         self._learner, self.tasks_, self._transform = learner, tasks, self.transform()
+
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
     """Return the values but for the one at the position."""
