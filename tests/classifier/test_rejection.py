@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from ovor.classifier.rejection import auroc, energies, fpr_at_tpr, margins, recalibrated, threshold
+from ovor.classifier.evaluate import auroc, fpr_at_tpr
+from ovor.classifier.rejection import energies, margins, recalibrated, threshold
 
 SCORES = st.lists(st.integers(-20, 20).map(float), min_size=1, max_size=30)
 
