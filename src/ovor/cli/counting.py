@@ -1,10 +1,9 @@
 """A bar of images with the time left, for commands that look at many."""
 
-from typing import Any
-
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ovor.events import Event, ImageChecked, ImagesPredicted
 from ovor.experiments.progress import Live
 
 
@@ -25,11 +24,18 @@ class Counting(Live):
         )
         self.row = self.bar.add_task(what, total=None)
         self.what = what
-        self.kind = ""
+        self.kind: type | None = None
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        if event["event"] != self.kind:
-            self.kind = event["event"]
-            what = "checking images" if self.kind == "check" else self.what
-            self.bar.reset(self.row, total=event["total"], description=what)
-        self.bar.update(self.row, advance=event["images"])
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ImageChecked(total):
+                self.advance(type(event), "checking images", total, 1)
+            case ImagesPredicted(images, total):
+                self.advance(type(event), self.what, total, images)
+
+    def advance(self, kind: type, what: str, total: int, images: int) -> None:
+        """Move the bar; another kind of event begins a new one."""
+        if kind is not self.kind:
+            self.kind = kind
+            self.bar.reset(self.row, total=total, description=what)
+        self.bar.update(self.row, advance=images)

@@ -17,7 +17,7 @@ from ovor.cli.report import write_report
 from ovor.config import Count, Positive, Run
 from ovor.errors import OvorError
 from ovor.experiments.executors.base import Executor, PlaceError
-from ovor.experiments.executors.local import on_this_machine
+from ovor.experiments.executors.local import Work, on_this_machine
 from ovor.experiments.progress import GridProgress
 from ovor.experiments.tables import TABLES, sections
 
@@ -104,7 +104,7 @@ def grid_command(argv: list[str]) -> None:
         rows = [row for part in parts for row in part.rows]
         try:
             with GridProgress(len(rows) * len(seeds)) as progress:
-                place = chosen_place(arguments)
+                place = chosen_place(arguments, grid.execute_one)
                 runs = grid.run_on(place, rows, seeds, arguments.out, progress)
                 for row, seed, result in runs:
                     progress.done(f"{row.label}, seed {seed}", result)
@@ -140,7 +140,7 @@ def check_place(arguments: GridArguments) -> None:
         sys.exit(wrong_usage("ovor: SLURM gives whole GPUs alone: choose whole --gpus-per-run."))
 
 
-def chosen_place(arguments: GridArguments) -> AbstractContextManager[Executor]:
+def chosen_place(arguments: GridArguments, work: Work) -> AbstractContextManager[Executor]:
     """Return who does the runs: Ray, SLURM or processes of this machine.
 
     The first two are imported where they are chosen, once there is something to run.
@@ -155,9 +155,7 @@ def chosen_place(arguments: GridArguments) -> AbstractContextManager[Executor]:
         from ovor.experiments.executors.slurm import on_slurm
 
         return on_slurm(sbatch_options(arguments), arguments.out, arguments.jobs)
-    from ovor.experiments.grid import execute_one
-
-    return on_this_machine(arguments.jobs or os.cpu_count() or 1, execute_one)
+    return on_this_machine(arguments.jobs or os.cpu_count() or 1, work)
 
 
 def sbatch_options(arguments: GridArguments) -> dict[str, str | bool]:

@@ -103,7 +103,7 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
 
     with RunProgress(model.run()) as progress:
         lesson, notes = read(model, arguments, rename, progress)
-    cost = estimate(model.past(), lesson, model.hold_out)
+    cost = estimate(model.snapshot(), lesson, model.hold_out)
     found = {
         "task": len(model.tasks_) + 1,
         "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),

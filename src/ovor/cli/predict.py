@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -21,6 +21,7 @@ from ovor.config import Count
 from ovor.data.folders import at_home, find_images
 from ovor.data.task_data import UNKNOWN
 from ovor.errors import OvorError
+from ovor.events import ImagesPredicted, Listener
 
 ON_ONE_LINE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 Row = dict[str, Any]  # what is printed of an image: its prediction, or its error
@@ -121,12 +122,10 @@ def rows_or_stop(model: Predictor, paths: Sequence[Path], top: int) -> Iterator[
         raise OvorError(f"{error} Or go on without such images (--on-error skip).") from error
 
 
-def counted(
-    found: Iterable[Row], total: int, listen: Callable[[dict[str, Any]], None]
-) -> Iterator[Row]:
+def counted(found: Iterable[Row], total: int, listen: Listener) -> Iterator[Row]:
     """Yield the rows, and tell the listener of each."""
     for row in found:
-        listen({"event": "predict", "total": total, "images": 1})
+        listen(ImagesPredicted(1, total))
         yield row
 
 
