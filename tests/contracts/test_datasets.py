@@ -23,6 +23,7 @@ from ovor.data.cache import Decodable, cached
 from ovor.data.loader import test_batches as unchanged_batches
 from ovor.data.loader import train_batches
 from ovor.distributed.ranks import Ranks
+from ovor.events import Event, TaskEnds
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute
 from processes import CLOSE, difference, together
@@ -174,8 +175,8 @@ def test_a_run_gives_what_it_gives_on_the_folder_byte_for_byte(
 def test_so_does_a_run_that_was_stopped_and_resumed_with_workers(
     way: str, names: dict[str, str], tiny_run: Run, unbroken: Folder, results: Path
 ) -> None:
-    def stop(event: dict[str, object]) -> None:
-        if event["event"] == "task" and event["task"] == 1:
+    def stop(event: Event) -> None:
+        if isinstance(event, TaskEnds) and event.task == 1:
             raise KeyboardInterrupt
 
     run = replace(tiny_run, data=names[way])

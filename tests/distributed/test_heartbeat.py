@@ -184,7 +184,7 @@ def busy(ranks: Ranks, folder: Path, how: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             if ranks.rank == 1:
                 raise OvorError("no such image")
-            ranks.told(None)
+            ranks.broadcast(None)
     except (OvorError, ends.ElsewhereError) as error:
         (folder / f"{how}-{ranks.rank}").write_text(str(error))
     os._exit(0)

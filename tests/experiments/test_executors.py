@@ -28,6 +28,7 @@ import pytest
 from ovor.cli.grid import GridArguments, sbatch_options
 from ovor.config import Run
 from ovor.errors import OvorError
+from ovor.events import EpochEnds, RunBegins, TaskEnds, WorkerStarts
 from ovor.experiments import grid
 from ovor.experiments.executors.base import Died, PlaceError
 from ovor.experiments.executors.ray import check_address, on_ray
@@ -116,8 +117,7 @@ def test_who_comes_farther_each_time_may_die_often(tmp_path: Path) -> None:
         def submit(self, run: Run, path: Path, stem: Path | None) -> None:
             super().submit(run, path, stem)
             path.mkdir(exist_ok=True)
-            event = {"event": "epoch", "task": 0, "epoch": len(self.at_once)}
-            Folder(path).log(event)
+            Folder(path).log(EpochEnds(task=0, epoch=len(self.at_once)))
 
     script = Limit(*[Died("time limit")] * 8, {"A": 1})
     assert len(list(work_through([job("long", tmp_path)], script))) == 1
@@ -127,16 +127,16 @@ def test_events_tell_how_far_a_run_is(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     tail = Tail(folder.events_file)
     assert not tail.read()
-    folder.log({"event": "worker", "node": "there", "pid": 1})
-    folder.log({"event": "begin", "task": 0, "epoch": 0, "epochs": [4, 4]})
+    folder.log(WorkerStarts("there", 1))
+    folder.log(RunBegins(epochs=(4, 4)))
     assert tail.read()
     assert not tail.read()
-    folder.log({"event": "task", "task": 0, "accuracy": [50.0, 70.0]})
+    folder.log(TaskEnds(0, (50.0, 70.0)))
     with folder.events_file.open("a") as file:
         file.write('{"event": "ep')  # killed here
     assert tail.read()
     assert tail.standing == Standing(1, 0, (4, 4), 60.0, "there")
-    folder.log({"event": "epoch", "task": 1, "epoch": 1})  # on a line of its own
+    folder.log(EpochEnds(1, 1))  # on a line of its own
     assert tail.read()
     assert tail.standing.place == (1, 2)
     cells = [next(iter(column.cells)) for column in standing_table([("x", tail.standing)]).columns]

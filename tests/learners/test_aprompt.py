@@ -15,6 +15,7 @@ from torch import Tensor
 from ovor.config import Run
 from ovor.data.views import Views
 from ovor.encoders import load_backbone
+from ovor.events import Event, MeansUpdated
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
@@ -169,12 +170,12 @@ def test_a_run_stopped_while_it_makes_analogies_continues_exactly(
 ) -> None:
     run = replace(tiny_run, method="a-prompt", vor=None, epochs=2)
     unbroken, stopped = Folder(tmp_path / "unbroken"), Folder(tmp_path / "stopped")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     expected = execute(run, unbroken, events.append)
-    looks = [n for n, e in enumerate(events) if (e["event"], e["task"]) == ("means", 1)]
+    looks = [n for n, e in enumerate(events) if isinstance(e, MeansUpdated) and e.task == 1]
     before: Iterator[Any] = iter(events[: looks[len(looks) // 2]])
 
-    def interrupt(event: dict[str, Any]) -> None:
+    def interrupt(event: Event) -> None:
         if next(before, None) is None:
             raise StopError
 

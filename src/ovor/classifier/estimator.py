@@ -19,7 +19,7 @@ from ovor.presets import teaching
 
 
 class Estimator:
-    """The constructor's arguments, the run, backbone and device that they name, and what is known."""
+    """The constructor's arguments, what they name (run, backbone, device), and what is known."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """How often a classifier is right on labelled images, and how well it tells the unknown."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from ovor.data.folders import at_home, listed
 from ovor.data.images import Picture, spread
 from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
 from ovor.errors import OvorError
-
-Listener = Callable[[dict[str, Any]], None]
+from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 
 def evaluate(
@@ -77,7 +76,7 @@ def evaluate(
 
 def readable(lesson: Lesson, on_error: OnError, listen: Listener) -> Lesson:
     """Return the lesson after every image of it was read once."""
-    event = {"event": "check", "total": len(lesson.images), "images": 1}
+    event = ImageChecked(total=len(lesson.images))
     return checked(lesson, on_error, lambda images: listen(event))
 
 
@@ -86,13 +85,11 @@ def predictions(
 ) -> Iterator[Prediction]:
     """Yield a prediction for each image, and tell the listener of it."""
     for found in predict_images(model, images):
-        listen({"event": "test", "total": len(images), "images": 1})
+        listen(ImagesPredicted(1, total=len(images)))
         yield found
 
 
-def counted(
-    right: NDArray[np.bool_], margins: Floats, here: NDArray[np.bool_]
-) -> dict[str, Any]:
+def counted(right: NDArray[np.bool_], margins: Floats, here: NDArray[np.bool_]) -> dict[str, Any]:
     """Return how many images are `here`, and the shares of them that are right and unknown."""
     return {
         "images": int(here.sum()),

@@ -90,6 +90,19 @@ class Model:
     """empty if it is not bundled"""
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A classifier before it learns its next task."""
+
+    run: Run
+    backbone: Backbone
+    tasks: tuple[TaskInfo, ...]
+    state: dict[str, Tensor]
+    """of the learner"""
+    digest: str
+    """changes with what was learned"""
+
+
 DESCRIPTION = TypeAdapter(Description)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ovor.classifier.file import Description, read_model, write_model
 from ovor.errors import OvorError
+from ovor.tensor_file import write_atomically
 
 Save = Callable[[Path], None]  # writes a model file
 
@@ -167,6 +168,14 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
         raise OvorError(
             f"{where} cannot be fetched ({first_line(error)}): check the network, or give a folder."
         ) from error
+
+
+def copy(where: str | Path, revision: str | None, path: Path) -> Description:
+    """Write a shared model to `path` after it was checked; returns what it says in words."""
+    source = fetch(where, revision)
+    about = read_model(source).about
+    write_atomically(path, source.read_bytes())
+    return about
 
 
 def is_folder(where: str | Path) -> bool:

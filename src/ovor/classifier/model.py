@@ -10,7 +10,7 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +29,7 @@ from ovor.classifier.file import (
     BackboneInfo,
     Description,
     Model,
+    Snapshot,
     TaskInfo,
     backbone_of,
     learner_of,
@@ -43,14 +44,9 @@ from ovor.data.images import spread
 from ovor.data.task_data import Lesson, OnError, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError, explain
+from ovor.events import ImageChecked, Listener, silent
 from ovor.learners.base import Learner
 from ovor.tensor_file import digest
-
-Listener = Callable[[dict[str, Any]], None]
-
-
-def silent(event: dict[str, Any]) -> None:
-    """Listens to nothing."""
 
 
 class Classifier(Estimator):
@@ -132,15 +128,15 @@ class Classifier(Estimator):
             source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
-        event = {"event": "check", "total": len(found.images), "images": 1}
+        event = ImageChecked(total=len(found.images))
         return checked(found, on_error, lambda images: listen(event))
 
     def learn_task(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:
         """Learn what was read, saving the state after every epoch."""
-        from ovor.classifier.fit import teach  # brings Fabric, which predicting can do without
+        from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
-        learner, tasks = teach(
-            self.past(),
+        learner, tasks = fit_task(
+            self.snapshot(),
             lesson,
             checkpoint,
             hold_out=self.hold_out,
@@ -149,13 +145,12 @@ class Classifier(Estimator):
         )
         self._adopt(learner.eval(), tasks)
 
-    def past(self) -> Any:
-        from ovor.classifier.fit import Past
-
+    def snapshot(self) -> Snapshot:
+        """Return all that learning the next task begins with."""
         state = self._learner.learned_state() if self._learner else {}
         said = DESCRIPTION.dump_python(self.about(), mode="json")
         mark = digest({name: x.cpu().contiguous() for name, x in state.items()}, said["tasks"])
-        return Past(self.run(), self.network(), self.tasks_, state, mark)
+        return Snapshot(self.run(), self.network(), self.tasks_, state, mark)
 
     def forget(self, name: str) -> None:
         """Take a class out of the head; what it left in a prompt that classes share stays."""
@@ -168,9 +163,7 @@ class Classifier(Estimator):
         task = self.tasks_[number]
         row = task.classes.index(name)
         self.learner().forget(number, row)
-        rest = replace(
-            task, classes=without(task.classes, row), images=without(task.images, row)
-        )
+        rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
         self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
 
     # --- predicting
@@ -289,6 +282,7 @@ class Classifier(Estimator):
     def _adopt(self, learner: Learner, tasks: tuple[TaskInfo, ...]) -> None:
         """Predict with this learner from now on; what that takes is computed here, once."""
         self._learner, self.tasks_, self._transform = learner, tasks, self.transform()
+
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
     """Return the values but for the one at the position."""

@@ -7,19 +7,9 @@ claims is unknown.
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from ovor.losses import energy
-
-
-def energies(logits: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the energy of each task's own logits; infinite for a task without classes.
-
-    B, C logits of all classes -> B, T.
-    """
-    parts = torch.split(logits, list(sizes), dim=1)
-    return torch.stack([energy(part) for part in parts], dim=1)
+from ovor.losses import task_energies
 
 
 def threshold(own: Tensor, false_alarms: float) -> float:
@@ -36,7 +26,7 @@ def threshold(own: Tensor, false_alarms: float) -> float:
 def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -> Tensor:
     """Return how far the most willing task's energy is below its threshold; below 0: unknown."""
     limits = logits.new_tensor(thresholds)
-    return (limits - energies(logits, sizes)).amax(dim=1)
+    return (limits - task_energies(logits, sizes)).amax(dim=1)
 
 
 def recalibrated(
@@ -49,6 +39,6 @@ def recalibrated(
     threshold is set by its own energies, and then all are moved together until the promise is
     kept again, now for whether any task claims.
     """
-    limits = [*old, threshold(energies(logits, sizes)[:, -1], false_alarms)]
+    limits = [*old, threshold(task_energies(logits, sizes)[:, -1], false_alarms)]
     shift = threshold(-margins(logits, sizes, limits), false_alarms)
     return [limit + shift for limit in limits]

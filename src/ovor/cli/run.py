@@ -18,6 +18,7 @@ from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
 from ovor.config import Run
 from ovor.errors import OvorError
+from ovor.events import silent
 from ovor.presets import SETTINGS, settings
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def run_command(argv: list[str]) -> None:
     from ovor.distributed.cluster import crew_of
     from ovor.distributed.launch import given, join, start
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import silent
     from ovor.report import make
 
     crew = crew_of(arguments.run)
@@ -111,7 +111,7 @@ def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] |
     from ovor.distributed.launch import given, refused, start
     from ovor.experiments.folder import Folder
     from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import execute, silent
+    from ovor.experiments.runner import execute
 
     try:
         run, path = begin()

@@ -42,7 +42,7 @@ def train_batches(
     epoch: int,
     batch_size: int,
     workers: int,
-    rows: Callable[[int], slice] = ALONE.share,
+    rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
     """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
@@ -68,7 +68,7 @@ def test_batches(
 ) -> Iterator[Batch]:
     """The images in their order, without chance: each once, or the batches of these numbers."""
     look = partial(_plain_view, images, transform)
-    batches = _Batches(look, transform.size, indices, labels, batch_size, ALONE.share)
+    batches = _Batches(look, transform.size, indices, labels, batch_size, ALONE.shard)
     return _load(batches, workers, numbers)
 
 

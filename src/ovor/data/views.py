@@ -51,7 +51,7 @@ class Views:
         own = [min(first + self.ranks.rank, last) for first in rounds]
         for first, (images, labels) in zip(rounds, self.load(own), strict=True):
             lengths = self.lengths[first : first + size]
-            exchanged = (self.ranks.gather(rows, lengths) for rows in (look(images), labels))
+            exchanged = (self.ranks.all_gather(rows, lengths) for rows in (look(images), labels))
             for features, of_them in zip(*exchanged, strict=True):
                 self.tell(len(of_them))
                 yield features, of_them

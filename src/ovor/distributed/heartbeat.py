@@ -14,7 +14,7 @@ from typing import Any, NoReturn, cast
 
 from torch import distributed as dist
 
-from ovor.distributed.ranks import LostError, Ranks
+from ovor.distributed.ranks import RankLostError, Ranks
 from ovor.errors import OvorError
 
 BEAT = 1.0  # seconds between two signs of life of a process
@@ -125,7 +125,7 @@ def speaking_of_the_end(ranks: Ranks, give_up: GiveUp) -> Iterator[None]:
     others = Others(ranks, give_up)
     try:
         yield
-    except LostError as error:
+    except RankLostError as error:
         raise others.what_happened() from error
     except BaseException as error:
         said = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)

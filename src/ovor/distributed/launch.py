@@ -40,9 +40,9 @@ from ovor.distributed.heartbeat import (
 )
 from ovor.distributed.ranks import Ranks
 from ovor.errors import OvorError
+from ovor.events import Listener
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute
-from ovor.training.context import Listener
 
 MEETING = timedelta(minutes=10)  # for all processes to be started
 EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
@@ -213,7 +213,7 @@ def work(
     result = None
     dist.distributed_c10d._set_pg_timeout(EXCHANGE)
     with speaking_of_the_end(ranks, give_up):
-        run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
+        run, path = ranks.broadcast(begin() if ranks.rank == 0 else (Run(), Path()))
         if asked and asked.essence != run.essence:
             raise OvorError(
                 f"Process {ranks.rank + 1} was started with other settings than the first: give "
@@ -224,7 +224,7 @@ def work(
                 result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)
         else:
             assist(run, Folder(path), ranks, fabric.device)
-        ranks.told(None)  # nobody leaves while another may still wait for an answer
+        ranks.broadcast(None)  # nobody leaves while another may still wait for an answer
     dist.destroy_process_group()
     return result
 
@@ -264,7 +264,7 @@ def reading(
                 time.sleep(0.02)
             elif (message := mail.get()) == MET:
                 met.set()
-            elif not isinstance(message, dict):
+            elif isinstance(message, tuple):
                 failures.append(message)
             elif not failures:
                 try:

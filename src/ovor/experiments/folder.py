@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from ovor.config import RUN, Run
 from ovor.errors import OvorError, explain
+from ovor.events import Recorded, as_json
 from ovor.tensor_file import write_atomically
 
 
@@ -59,12 +60,12 @@ class Folder:
             file.unlink(missing_ok=True)
         write_atomically(self.run_file, RUN.dump_json(run, indent=2) + b"\n")
 
-    def log(self, event: dict[str, Any]) -> None:
+    def log(self, event: Recorded) -> None:
         with self.events_file.open("ab+") as file:
             if file.tell():  # a process that was killed may have left half a line
                 file.seek(-1, os.SEEK_END)
                 file.write(b"" if file.read(1) == b"\n" else b"\n")
-            file.write(json.dumps(event).encode() + b"\n")
+            file.write(json.dumps(as_json(event)).encode() + b"\n")
 
     def finish(self, result: dict[str, Any]) -> None:
         write_atomically(self.result_file, json.dumps(result, indent=2).encode() + b"\n")

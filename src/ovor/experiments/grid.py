@@ -8,7 +8,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,11 @@ def in_order(todo: list[tuple[Row, int]], stems: Path) -> Iterator[tuple[Row, in
 
 def execute_one(run: Run, path: Path, stem: Path | None) -> dict[str, Any]:
     # In the worker: the parent needs no torch.
-    from ovor.experiments.diagnostics import measure_closeup
     from ovor.experiments.drift import measure_drift
     from ovor.experiments.runner import execute
 
     folder = Folder(path)
-    result = execute(run, folder, stem=stem)
+    result = execute(run, folder, vor_cache=stem, diagnostics=True)
     if run.keep == "tasks":
         measure_drift(folder)
-    with suppress(OvorError):  # the result stands; whoever makes a report is told
-        measure_closeup(folder)
     return result

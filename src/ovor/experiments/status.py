@@ -6,7 +6,8 @@ The same for runs on this machine and on others: files are the only channel.
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from ovor.events import EpochEnds, Recorded, RunBegins, TaskEnds, WorkerStarts, from_json
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,16 @@ class Standing:
         return self.task, self.epoch
 
 
-def after(standing: Standing, event: dict[str, Any]) -> Standing:
+def after(standing: Standing, event: Recorded | None) -> Standing:
+    """Return where a run is once the event has happened."""
     match event:
-        case {"event": "worker", "node": str(node)}:
+        case WorkerStarts(node):
             return replace(standing, node=node)
-        case {"event": "begin", "task": task, "epoch": epoch, "epochs": epochs}:
-            return replace(standing, task=task, epoch=epoch, epochs=tuple(epochs))
-        case {"event": "epoch", "task": task, "epoch": epoch}:
+        case RunBegins(task, epoch, epochs=epochs):
+            return replace(standing, task=task, epoch=epoch, epochs=epochs)
+        case EpochEnds(task, epoch):
             return replace(standing, task=task, epoch=epoch + 1)
-        case {"event": "task", "task": task, "accuracy": [*accuracy]}:
+        case TaskEnds(task, accuracy):
             mean = sum(accuracy) / len(accuracy)
             return replace(standing, task=task + 1, epoch=0, accuracy=mean)
     return standing
@@ -56,7 +58,7 @@ class Tail:
         self.offset += len(whole) + len(newline)
         for line in whole.splitlines():
             try:
-                self.standing = after(self.standing, json.loads(line))
+                self.standing = after(self.standing, from_json(json.loads(line)))
             except ValueError:  # a worker that was killed left half a line
                 continue
         return bool(newline)

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import track
 
 from ovor.errors import OvorError
-from ovor.experiments.diagnostics import measure_closeup, read_closeup
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import measure_drift
 from ovor.experiments.grid import done, folder_of
+from ovor.experiments.runner import diagnose
 from ovor.experiments.tables import Section
 from ovor.report import page
 from ovor.report.numbers import check_reference
@@ -79,7 +80,7 @@ def moved_unseen(one: Finished) -> bool:
 
 def look_closely(runs: Iterable[Finished]) -> list[str]:
     """Measure what was not yet; what cannot be, for lack of weights or images, is a note."""
-    todo = [one for one in runs if read_closeup(one.folder) is None or moved_unseen(one)]
+    todo = [one for one in runs if read_diagnostics(one.folder) is None or moved_unseen(one)]
     console = Console(stderr=True)
     failed = {}
     shown = track(
@@ -91,7 +92,7 @@ def look_closely(runs: Iterable[Finished]) -> list[str]:
     )
     for one in shown:
         try:
-            measure_closeup(one.folder)
+            diagnose(one.folder)
             if moved_unseen(one):
                 measure_drift(one.folder)
         except (OvorError, OSError) as error:

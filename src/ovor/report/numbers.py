@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ovor.errors import OvorError
-from ovor.experiments.diagnostics import read_closeup
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.summary import changes
 from ovor.presets import ALIASES
@@ -53,7 +53,7 @@ class Seen:
 
 
 def look_up(group: Group) -> list[Seen]:
-    return [Seen(row, [read_closeup(run.folder) for run in row.runs]) for row in group.rows]
+    return [Seen(row, [read_diagnostics(run.folder) for run in row.runs]) for row in group.rows]
 
 
 # --- the table -------------------------------------------------------------------------------

@@ -14,6 +14,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ovor.errors import in_words
+from ovor.events import (
+    Event,
+    FeaturesExtracted,
+    HeadStep,
+    ImagesTested,
+    MeansUpdated,
+    RunBegins,
+    TrainStep,
+)
 from ovor.experiments.progress import WORK, work_per_image
 
 OFTEN = 0.1  # seconds between reports
@@ -38,21 +47,22 @@ class Meter:
         self.done, self.total = 0, 1
         self.last = 0.0
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "begin":
-            task = event["task"]
-            passes = work_per_image(self.run) if event["epochs"][task] else WORK["means"]
-            self.total = event["train_images"][task] * passes + event["test_images"][task]
-        if kind not in WORK:
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunBegins):
+            task = event.task
+            passes = work_per_image(self.run) if event.epochs[task] else WORK[MeansUpdated]
+            self.total = event.train_images[task] * passes + event.test_images[task]
+        if not isinstance(
+            event, TrainStep | HeadStep | FeaturesExtracted | MeansUpdated | ImagesTested
+        ):
             return
-        self.done += WORK[kind] * event["images"]
+        self.done += WORK[type(event)] * event.images
         if time.monotonic() - self.last < OFTEN:
             return
         self.last = time.monotonic()
-        doing = "measuring" if kind == "test" else "learning"
-        if "epoch" in event:
-            doing += f", epoch {event['epoch'] + 1} of {self.run.epochs}"
+        doing = "measuring" if isinstance(event, ImagesTested) else "learning"
+        if isinstance(event, TrainStep | HeadStep | FeaturesExtracted):
+            doing += f", epoch {event.epoch + 1} of {self.run.epochs}"
         self.report(progress=round(min(1.0, self.done / self.total), 4), doing=doing)
 
 

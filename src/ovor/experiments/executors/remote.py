@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from ovor.config import RUN, Run
 from ovor.errors import OvorError
+from ovor.events import WorkerStarts
 from ovor.experiments.executors.base import PlaceError
 from ovor.experiments.folder import Folder
 
@@ -88,7 +89,7 @@ def do_the_run(order: Order, node: str) -> dict[str, Any]:
     folder = Folder(Path(order["path"]))
     if not folder.finished:
         folder.wait_for_others(max(0, end - time.monotonic()))
-        folder.log({"event": "worker", "node": node, "pid": os.getpid()})
+        folder.log(WorkerStarts(node, os.getpid()))
 
     from ovor.experiments.grid import execute_one
 
