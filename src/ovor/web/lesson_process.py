@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ovor.config import Run
 from ovor.errors import in_words
 from ovor.events import (
     Event,
@@ -25,7 +26,7 @@ from ovor.events import (
 )
 from ovor.experiments.progress import WORK, work_per_image
 
-OFTEN = 0.1  # seconds between reports
+REPORT_SECONDS = 0.1  # between two of them
 
 
 class Reporter:
@@ -40,9 +41,9 @@ class Reporter:
 
 
 class Meter:
-    """Listens to a lesson; reports which part of the work is done, not too often."""
+    """Listens to a lesson, and reports which share of the work is done, not too often."""
 
-    def __init__(self, report: Reporter, run: Any) -> None:
+    def __init__(self, report: Reporter, run: Run) -> None:
         self.report, self.run = report, run
         self.done, self.total = 0, 1
         self.last = 0.0
@@ -57,7 +58,7 @@ class Meter:
         ):
             return
         self.done += WORK[type(event)] * event.images
-        if time.monotonic() - self.last < OFTEN:
+        if time.monotonic() - self.last < REPORT_SECONDS:
             return
         self.last = time.monotonic()
         doing = "measuring" if isinstance(event, ImagesTested) else "learning"
@@ -93,7 +94,7 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
     """Teach the model that an order names, and save it; the file changes at once or not at all."""
     import torch
 
-    from ovor.classifier.fit import parted
+    from ovor.classifier.fit import split_validation
     from ovor.classifier.lock import check_finished, locked
     from ovor.classifier.model import Classifier
     from ovor.data.task_data import read_lesson
@@ -112,7 +113,7 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
         number = len(model.tasks_) - 1
-        train, held = parted(lesson, model.hold_out, (model.run().seed, number), 0)
+        train, held = split_validation(lesson, model.hold_out, (model.run().seed, number), 0)
         kept = [] if held is train else [lesson.images.items[i] for i in held.indices]
         report(state="saving", doing="saving", progress=1.0)
         model.set_params(**usual)
