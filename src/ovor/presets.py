@@ -105,8 +105,9 @@ VOR_PRESETS = {
 
 
 def vor_preset(name: str, vor: Vor) -> Vor:
-    # The released code computes the boundary and does not use it (docs/methods.md, outliers). It also drops the
-    # few outliers that do not fill the last batch, which here are shared out among the batches.
+    # The released code computes the boundary and does not use it (docs/methods.md, outliers). It
+    # also drops the few outliers that do not fill the last batch, which here are shared out among
+    # the batches.
     released = replace(
         vor.npos, add_boundary=False, space="mixed", self_neighbor=True, shuffle=False
     )

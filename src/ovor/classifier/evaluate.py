@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ovor.classifier.prediction import Floats, Prediction, Predictor, predict_images
-from ovor.data.folders import at_home, listed
-from ovor.data.images import Picture, spread
+from ovor.data.class_names import listed
+from ovor.data.images import Picture, at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, ImagesPredicted, Listener

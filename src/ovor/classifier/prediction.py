@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.data.class_names import UNKNOWN
 from ovor.data.images import Picture, to_image
-from ovor.data.task_data import UNKNOWN
 from ovor.errors import OvorError
 
 BATCH = 32  # images that go through the network together

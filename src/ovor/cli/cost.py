@@ -31,11 +31,11 @@ def cost_command(argv: list[str]) -> None:
         "Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 "
         "at 224 pixels, computed, beside the paper's (ImageNet-R in 10 tasks: the default).",
     )
-    from ovor.analysis import cost, cost_text
+    from ovor.analysis import cost, cost_table
 
     setting = cost.Setting(arguments.tasks, arguments.classes)
-    table = cost.cost_table(setting, arguments.methods)
+    table = cost_table.cost_table(setting, arguments.methods)
     if arguments.json:
-        print(cost_text.as_json(table), end="")
+        print(cost_table.as_json(table), end="")
     else:
-        Console().print(cost_text.as_tables(table), highlight=False)
+        Console().print(cost_table.as_tables(table), highlight=False)

@@ -16,7 +16,7 @@ from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
 from ovor.config import Count, Positive, Run
 from ovor.errors import OvorError
-from ovor.experiments.executors.base import Executor, PlaceError
+from ovor.experiments.executors.base import Executor, ExecutorError
 from ovor.experiments.executors.local import Work, on_this_machine
 from ovor.experiments.progress import GridProgress
 from ovor.experiments.tables import TABLES, sections
@@ -111,7 +111,7 @@ def grid_command(argv: list[str]) -> None:
         except KeyboardInterrupt:
             sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
         except OvorError as error:
-            if arguments.data or isinstance(error, PlaceError):
+            if arguments.data or isinstance(error, ExecutorError):
                 raise
             hint = "With --data quickdraw the table runs on drawings, without a download."
             raise OvorError(f"{error} {hint}") from error

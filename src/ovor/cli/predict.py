@@ -18,8 +18,8 @@ from ovor.classifier.prediction import Predictor, predict_images, predict_readab
 from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, OnError, parse
 from ovor.cli.counting import Counting
 from ovor.config import Count
-from ovor.data.folders import at_home, find_images
-from ovor.data.task_data import UNKNOWN
+from ovor.data.class_names import UNKNOWN
+from ovor.data.images import at_home, find_images
 from ovor.errors import OvorError
 from ovor.events import ImagesPredicted, Listener
 

@@ -50,14 +50,14 @@ def report_command(argv: list[str]) -> None:
     )
     if not arguments.runs:
         sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
-    from ovor.report import make, page
+    from ovor.report import chart_files, make, page
 
     report = make.of_folders(arguments.runs, arguments.against)
     report.write(arguments.out)
     if arguments.csv:
-        page.write_csv(report.contents, arguments.csv)
+        chart_files.write_csv(report.contents, arguments.csv)
     if arguments.svg:
-        page.write_svg(report.contents, arguments.svg)
+        chart_files.write_svg(report.contents, arguments.svg)
     if arguments.json:
         print(page.as_json(report.contents, report.notes))
         return

@@ -11,9 +11,8 @@ from starlette.requests import Request
 
 from ovor.classifier.lock import check_finished
 from ovor.classifier.prediction import Prediction
-from ovor.data.folders import as_name, listed
-from ovor.data.task_data import UNKNOWN
-from ovor.errors import UNPRINTABLE, OvorError
+from ovor.data.class_names import as_name, check_name, listed
+from ovor.errors import OvorError
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.images import for_each, none_usable
 from ovor.web.lessons import Lesson, LessonRequest
@@ -143,7 +142,10 @@ def labels_of(form: Form, served: ServedModel) -> list[str]:
         raise Refused(422, f"A label is longer than {MAX_LABEL} characters: choose a shorter name.")
     labels = [as_name(label) for label in given]
     for name in labels:
-        check_name(name)
+        try:
+            check_name(name, "choose another name", "choose another name")
+        except OvorError as error:
+            raise Refused(422, str(error)) from error
     known = sorted(set(labels) & set(served.classes))
     if known:
         raise Refused(
@@ -152,21 +154,6 @@ def labels_of(form: Form, served: ServedModel) -> list[str]:
             "cannot be learned twice: leave it out, or choose another name.",
         )
     return labels
-
-
-def check_name(name: str) -> None:
-    if name.strip().casefold() == UNKNOWN:
-        raise Refused(
-            422,
-            f"A class cannot be called {name!r}, which is the answer for images of no class: "
-            "choose another name.",
-        )
-    if not name.strip() or UNPRINTABLE.search(name):
-        raise Refused(
-            422,
-            f"A class cannot be called {name!r}, which cannot be read on one line: choose "
-            "another name.",
-        )
 
 
 def choice(form: Form, name: str, allowed: tuple[str, ...]) -> str:

@@ -1,12 +1,11 @@
 """Images that strangers send: kind and size are checked before a pixel is decoded."""
 
-import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from PIL import Image, UnidentifiedImageError
 
-from ovor.data.folders import FORMATS, reason, to_rgb, turn_upright
+from ovor.data.images import reason, upright_rgb
 from ovor.errors import one_line
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.settings import Limits
@@ -42,6 +41,15 @@ def for_each(
 def decode(upload: UploadedImage, limits: Limits) -> Image.Image:
     """Return the image upright and in RGB; of a moving image the first frame."""
     name, content = upload.name, upload.content
+    too_many_pixels = UnusableImage(
+        413,
+        f"{name} has more than the {limits.pixels:,} pixels that are taken here: make it smaller.",
+    )
+
+    def check_pixels(image: Image.Image) -> None:
+        if image.width * image.height > limits.pixels:
+            raise too_many_pixels
+
     if upload.size > limits.image_bytes:
         raise UnusableImage(
             413, f"{name} is larger than {limits.image_bytes:,} bytes: make it smaller."
@@ -49,17 +57,11 @@ def decode(upload: UploadedImage, limits: Limits) -> Image.Image:
     try:
         if not (len(content) if isinstance(content, bytes) else content.stat().st_size):
             raise UnusableImage(422, f"{name} is empty: send the whole file.")
-        file = io.BytesIO(content) if isinstance(content, bytes) else content
-        with Image.open(file, formats=FORMATS) as image:
-            if image.width * image.height > limits.pixels:
-                raise too_many_pixels(name, limits)
-            image.load()
-            turn_upright(image)
-            return to_rgb(image)
+        return upright_rgb(content, check_pixels)
     except UnusableImage:
         raise
     except Image.DecompressionBombError as error:
-        raise too_many_pixels(name, limits) from error
+        raise too_many_pixels from error
     except UnidentifiedImageError as error:
         raise UnusableImage(
             415, f"{name} is not an image: send JPEG, PNG, WebP, GIF, BMP or TIFF."
@@ -69,13 +71,6 @@ def decode(upload: UploadedImage, limits: Limits) -> Image.Image:
             422,
             f"{name} cannot be read ({reason(error)[:200]}): send a whole copy, or leave it out.",
         ) from error
-
-
-def too_many_pixels(name: str, limits: Limits) -> UnusableImage:
-    return UnusableImage(
-        413,
-        f"{name} has more than the {limits.pixels:,} pixels that are taken here: make it smaller.",
-    )
 
 
 def none_usable(faults: Sequence[ImageFault]) -> Refused:

@@ -1,6 +1,7 @@
-"""The cost table as the command prints it, in at most 80 columns."""
+"""The cost of every method beside the paper's cost table, as JSON and in at most 80 columns."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -8,9 +9,89 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ovor.analysis.cost import UNIT, VIT_B, misprints
-from ovor.learners import LEARNERS
+from ovor.analysis.cost import VIT_B, Cost, Setting, measure, vit_macs
+from ovor.learners import LEARNERS, METHODS, options_type
 from ovor.learners.aper import FirstTaskTuning
+from ovor.paper import paper
+from ovor.presets import ALIASES
+
+UNIT = "oneprompt"  # the method that ratios refer to
+RATIOS = ("parameters_ratio", "gflops_ratio")
+# As printed; paper.json has the figures that they are ratios of.
+PRINTED_RATIOS = {
+    "l2p": (2.44, 1.99),
+    "dualprompt": (4.26, 1.99),
+    "coda-p": (13.28, 1.99),
+    "oneprompt": (1.00, 1.00),
+}
+
+
+def paper_rows() -> dict[str, dict[str, float]]:
+    """Return the paper's cost table by our method names; VOR costs nothing at inference."""
+    return {plain(name): row for name, row in paper()["cost_imagenet-r/10"].items()}
+
+
+def plain(method: str) -> str:
+    """Return the method's row of the table: with VOR it costs the same."""
+    return ALIASES.get(method, method).removesuffix("+vor")
+
+
+def cost_table(setting: Setting, methods: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the cost of these methods or of all; the paper's setting has the paper's beside it."""
+    names = list(dict.fromkeys(map(plain, methods or METHODS)))
+    for name in names:
+        options_type(name)  # raises if there is no such method, before anything is computed
+    costs = {name: measure(name, setting) for name in dict.fromkeys([*names, UNIT])}
+    printed = paper_rows() if setting == Setting() else {}
+    rows = [compare(costs[name], costs[UNIT], printed.get(name)) for name in names]
+    return {
+        "tasks": setting.tasks,
+        "classes_per_task": setting.classes,
+        "image_size": setting.arch.image_size,
+        "backbone_gflops": vit_macs(setting.arch) / 1e9,
+        "methods": rows,
+        "misprints": [misprint for row in rows for misprint in misprints(row)],
+    }
+
+
+def compare(cost: Cost, unit: Cost, printed: dict[str, float] | None) -> dict[str, Any]:
+    """Return a row of the table; ratios are to `unit`."""
+    params_m, gflops = cost.parameters / 1e6, cost.macs / 1e9
+    row: dict[str, Any] = {
+        "method": cost.method,
+        "parameters": cost.parameters,
+        "parameters_ratio": cost.parameters / unit.parameters,
+        "stored": cost.stored,
+        "gflops": gflops,
+        "gflops_ratio": cost.macs / unit.macs,
+        "gflops_computed_by_ovor": cost.own_macs / 1e9,
+        "paper": None,
+        "difference": None,
+    }
+    if printed is not None:
+        ratios = zip(RATIOS, PRINTED_RATIOS[cost.method], strict=True)
+        row["paper"] = {**printed, **dict(ratios)}
+        row["difference"] = {
+            "params_m": difference(params_m, printed["params_m"]),
+            "gflops": difference(gflops, printed["gflops"]),
+        }
+    return row
+
+
+def difference(computed: float, printed: float) -> float:
+    """Return computed minus printed, in the digits that the paper prints."""
+    return round(round(computed, 2) - printed, 2) + 0.0  # no negative zero
+
+
+def misprints(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return printed ratios that are not the computed one, neither rounded nor cut as 1.998 is."""
+    if row["paper"] is None:
+        return []
+    return [
+        {"method": row["method"], "what": what, "printed": printed, "computed": row[what]}
+        for what in RATIOS
+        if abs((printed := row["paper"][what]) - row[what]) >= 0.01
+    ]
 
 
 def as_json(table: dict[str, Any]) -> str:
@@ -35,6 +116,7 @@ def as_tables(table: dict[str, Any]) -> Group:
 
 
 def empty(title: str, headings: tuple[str, ...]) -> Table:
+    """Return a table without rows, narrow enough for 80 columns."""
     table = Table(
         "method",
         title=title,
@@ -49,7 +131,8 @@ def empty(title: str, headings: tuple[str, ...]) -> Table:
 
 
 def cells(row: dict[str, Any], what: str, computed: float) -> tuple[str, str, str, str, str]:
-    ratio = "parameters_ratio" if what == "params_m" else "gflops_ratio"
+    """Return computed, paper, difference, ratio and the paper's ratio of parameters or FLOPs."""
+    ratio = RATIOS[what == "gflops"]
     ours = f"{computed:.2f}", f"{row[ratio]:.3f}x"
     if row["paper"] is None:
         return ours[0], "-", "-", ours[1], "-"
@@ -64,6 +147,7 @@ def heading_of(table: dict[str, Any]) -> Text:
 
 
 def notes(table: dict[str, Any]) -> list[str]:
+    """Return what a reader must know of the rows shown, and the paper's misprints."""
     shown = [row["method"] for row in table["methods"]]
     lines = ["Learnable: what gradient descent may change in one task or another."]
     if any(name in LEARNERS and issubclass(LEARNERS[name], FirstTaskTuning) for name in shown):
