@@ -20,8 +20,8 @@ from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.presets import settings
 from ovor.report import chart_files, make, page
-from ovor.report.vega import Chart
 from ovor.report.timing import HEAD, TESTING, TRAINING, seconds_by_phase
+from ovor.report.vega import Chart
 from report import synthetic
 
 LOADED = re.compile(
