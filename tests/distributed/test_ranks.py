@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ovor.config import Npos, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.events import Event, Listener, TrainStep
 from ovor.experiments.folder import Folder
@@ -95,15 +95,15 @@ def test_gradients_add_up_to_those_of_one_process(
 
 
 def look_like_one(ranks: Ranks, batches: list[tuple[Tensor, Tensor]]) -> None:
-    alone = Views.of(batches)
+    alone = Batches.of(batches)
     looked: list[int] = []
 
     def look(images: Tensor) -> Tensor:
         looked.append(len(images))
         return 2 * images
 
-    expected = list(alone.seen(lambda images: 2 * images))
-    found = list(Views(alone.load, alone.lengths, ranks).seen(look))
+    expected = list(alone.encoded(lambda images: 2 * images))
+    found = list(Batches(alone.load, alone.lengths, ranks).encoded(look))
     for pair, other in zip(found, expected, strict=True):
         assert all(map(torch.equal, pair, other))
     assert len(looked) == -(-len(batches) // ranks.size)

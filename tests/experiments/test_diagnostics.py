@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ovor.config import Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.errors import OvorError
 from ovor.experiments.diagnostics import BINS, read_diagnostics
 from ovor.experiments.folder import Folder
@@ -66,7 +66,7 @@ def test_the_evaluation_s_features_are_not_computed_again(
     tested: list[int] = []
     plain = Features.test_images
 
-    def counted(features: Features, task: int) -> Views:
+    def counted(features: Features, task: int) -> Batches:
         tested.append(task)
         return plain(features, task)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ovor.config import Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
 from ovor.events import Event, MeansUpdated
 from ovor.experiments.folder import Folder
@@ -28,10 +28,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def batches(seed: int) -> Views:
+def batches(seed: int) -> Batches:
     """Two classes of nine images, in two batches."""
     images, labels = draw(18, 3, 14, 14, seed=seed).sigmoid(), torch.arange(18) // 9
-    return Views.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
+    return Batches.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
 
 
 @pytest.fixture

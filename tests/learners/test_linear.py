@@ -14,7 +14,7 @@ from ovor.experiments.runner import prepare
 from ovor.learners.linear import LinearOptions, LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
-from ovor.training.features import Features, batches
+from ovor.training.features import Features, training_batches
 from ovor.training.loop import learn_epochs
 
 
@@ -62,7 +62,7 @@ def test_the_loop_trains_it_as_regression_on_fixed_features(
             assert not torch.allclose(weight, by_hand.weight)
             continue
         plain.param_groups[0]["lr"] = optimizer.param_groups[0]["lr"]
-        for views, labels in batches(context, 0, epoch, context.run.batch_size):
+        for views, labels in training_batches(context, 0, epoch, context.run.batch_size):
             with torch.no_grad():
                 features = context.backbone.vit(views)
             plain.zero_grad()

@@ -24,7 +24,7 @@ from ovor.outliers import feature_buffer as store
 from ovor.training import features as feed
 from ovor.training import loop
 from ovor.training.checkpointing import Checkpoints
-from ovor.training.features import Features, batches
+from ovor.training.features import Features, training_batches
 from ovor.training.loop import features_and_outliers, head_epoch, learn_epochs, lr_factors, train
 
 
@@ -161,7 +161,7 @@ def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) 
     assert sorted(set(labels.tolist())) == [0, 1]
     assert outliers.shape == (8 * 2, 64)
     assert not features.requires_grad
-    images, _ = next(iter(batches(context, 1, 0, 8)))
+    images, _ = next(iter(training_batches(context, 1, 0, 8)))
     with torch.no_grad():
         torch.testing.assert_close(features[:8], learner.eval().features(images))
         assert not torch.allclose(features[:8], learner.train().features(images))
@@ -333,7 +333,7 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole(
     context, learner = prepare(run, tmp_path / "c")
     learner.begin_task(len(context.tasks[0].classes), (0, 0))
     assert learner.separable
-    images, labels = next(batches(context, 0, 0, 8))
+    images, labels = next(training_batches(context, 0, 0, 8))
     found = []
     for size in (8, 3):
         optimizer = torch.optim.SGD(learner.learnable() or [torch.zeros(1)], lr=0.0)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ovor.classifier.prediction import Answering, answers
 from ovor.classifier.rejection import auroc, fpr_at_tpr
-from ovor.data.folders import at_home, listed
-from ovor.data.images import Picture, spread
+from ovor.data.class_names import listed
+from ovor.data.images import Picture, at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, ImagesPredicted, Listener

@@ -29,7 +29,7 @@ from ovor.tensor_file import load_tensors
 from ovor.training import context as training
 from ovor.training.checkpointing import Checkpoints, Position, grow
 from ovor.training.context import Context
-from ovor.training.features import Features, batches, images_at_once
+from ovor.training.features import Features, images_at_once, training_batches
 from ovor.training.loop import beginning, learn_task, train_step
 
 HOLDS_OUT = 6  # images that a class must have to give one away
@@ -188,7 +188,7 @@ def estimate(past: Past, lesson: Lesson, hold_out: float) -> Estimate:
     run, number = context.run, len(past.tasks)
     learner.begin_task(len(lesson.class_names), (run.seed, number))
     epochs = learner.epochs(run, number)
-    images, labels = next(batches(context, number, 0, run.batch_size))
+    images, labels = next(training_batches(context, number, 0, run.batch_size))
     labels = labels - context.tasks[number].start
     seconds = 0.0
     for _ in range(2):

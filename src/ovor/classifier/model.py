@@ -36,8 +36,8 @@ from ovor.classifier.file import (
 from ovor.classifier.prediction import Answers, Names, Predictions, answers, predictions
 from ovor.classifier.rejection import margins
 from ovor.config import Run
-from ovor.data.folders import as_name, at_home
-from ovor.data.images import spread
+from ovor.data.class_names import as_name
+from ovor.data.images import at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
 from ovor.encoders import Backbone, load_backbone

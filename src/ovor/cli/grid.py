@@ -93,7 +93,7 @@ def grid_command(argv: list[str]) -> None:
     from rich.console import Console
 
     from ovor.experiments import grid, summary
-    from ovor.experiments.executors.base import PlaceError
+    from ovor.experiments.executors.base import ExecutorError
     from ovor.experiments.progress import GridProgress
     from ovor.report import make
 
@@ -116,7 +116,7 @@ def grid_command(argv: list[str]) -> None:
         except KeyboardInterrupt:
             sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
         except OvorError as error:
-            if arguments.data or isinstance(error, PlaceError):
+            if arguments.data or isinstance(error, ExecutorError):
                 raise
             hint = "With --data quickdraw the table runs on drawings, without a download."
             raise OvorError(f"{error} {hint}") from error

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ovor.classifier.prediction import BATCH, Answering
-from ovor.data.folders import at_home, find_images
-from ovor.data.images import to_image
-from ovor.data.task_data import UNKNOWN, Lesson, OnError
+from ovor.data.class_names import UNKNOWN
+from ovor.data.images import at_home, find_images, to_image
+from ovor.data.task_data import Lesson, OnError
 from ovor.errors import OvorError
 from ovor.events import Event, ImageChecked, ImagesPredicted, Listener, silent
 from ovor.experiments.progress import Live

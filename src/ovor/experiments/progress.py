@@ -21,7 +21,8 @@ from ovor.events import (
     TaskEnds,
     TrainStep,
 )
-from ovor.experiments.status import Standing
+from ovor.experiments.schedule import Display
+from ovor.experiments.status import Status
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK: dict[type, int] = {
@@ -150,15 +151,15 @@ class RunProgress(Live):
 class BarAndTable(Progress):
     """The bar of all runs, and below it a line for each that goes on."""
 
-    standings: Sequence[tuple[str, Standing]] = ()
+    statuses: Sequence[tuple[str, Status]] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
-        if self.standings:
-            yield standing_table(self.standings)
+        if self.statuses:
+            yield status_table(self.statuses)
 
 
-class GridProgress(Live):
+class GridProgress(Live, Display):
     """One line a finished run, and on a terminal what runs, and a bar for all of them."""
 
     bar: BarAndTable
@@ -175,8 +176,8 @@ class GridProgress(Live):
         )
         self.row = self.bar.add_task("", total=runs)
 
-    def running(self, standings: list[tuple[str, Standing]]) -> None:
-        self.bar.standings = standings
+    def running(self, statuses: list[tuple[str, Status]]) -> None:
+        self.bar.statuses = statuses
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, highlight=False, soft_wrap=True)
@@ -192,10 +193,10 @@ class GridProgress(Live):
         self.bar.advance(self.row)
 
 
-def standing_table(standings: Sequence[tuple[str, Standing]]) -> Table:
+def status_table(statuses: Sequence[tuple[str, Status]]) -> Table:
     """How far each run is; its machine, if it is on another."""
     table = Table(box=None, pad_edge=False, show_header=False)
-    for name, at in standings:
+    for name, at in statuses:
         tasks = len(at.epochs)
         task = f"task {min(at.task + 1, tasks)}/{tasks}" if tasks else "starts"
         epochs = at.epochs[at.task] if at.task < tasks else 0

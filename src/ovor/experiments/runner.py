@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from ovor.config import Run
+from ovor.data import load_dataset
 from ovor.data.cache import cached
-from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
@@ -75,7 +75,7 @@ def execute(
     if vor_cache and run.vor and ranks.size == 1:
         features = CachedFeatures(context, vor_cache)
         checkpoints = CachedCheckpoints(context, vor_cache)
-    with folder.alone():
+    with folder.locked():
         if folder.finished:  # by another run, meanwhile
             ranks.broadcast(False)
             return folder.result()
@@ -111,6 +111,29 @@ def assist(run: Run, folder: Folder, ranks: Ranks, device: torch.device) -> None
         if not folder.path.is_dir():
             context = replace(context, checkpoint=Path(tempfile.gettempdir(), "none"))
         train(context, learner, Features(context), Checkpoints(context))
+
+
+def take_part(
+    ranks: Ranks,
+    device: torch.device,
+    run: Run,
+    path: Path,
+    listen: Listener,
+    asked: Run | None = None,
+) -> dict[str, Any] | None:
+    """Do one rank's part in a run by several processes; rank 0 returns the result.
+
+    `asked` is what this rank's own command asks for, if that must equal what rank 0 chose.
+    """
+    if asked and asked.essence != run.essence:
+        raise OvorError(
+            f"Process {ranks.rank + 1} was started with other settings than the first: give every "
+            "machine the same command."
+        )
+    if ranks.rank == 0:
+        return execute(run, Folder(path), listen, ranks=ranks, device=device)
+    assist(run, Folder(path), ranks, device)
+    return None
 
 
 def save_weights(path: Path, context: Context, learner: Learner) -> None:

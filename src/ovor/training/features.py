@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from ovor.data.base import Images
+from ovor.data.batches import Batches, Pair, batch_lengths
 from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part
 from ovor.data.transforms import normalised
-from ovor.data.views import Pair, Views, batch_lengths
 from ovor.distributed.ranks import ALONE
 from ovor.encoders import Architecture
 from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
@@ -56,19 +56,19 @@ class Features:
         self.tested[task] = last, pair
         return pair
 
-    def extract(self, extract: Extract, images: Views, event: Callable[[int], Event]) -> Pair:
+    def extract(self, extract: Extract, images: Batches, event: Callable[[int], Event]) -> Pair:
         """Return features and labels, in memory or, if too large, in a file by the checkpoint.
 
         `event` makes of a number of images what is reported when they are done.
         """
         features, labels = Store(self.context.checkpoint.parent), []
-        for some, of_them in images.seen(extract):
+        for some, of_them in images.encoded(extract):
             features.add(some)
             labels.append(of_them)
             self.context.listen(event(len(of_them)))
         return features.tensor(), torch.cat(labels)
 
-    def test_images(self, task: int) -> Views:
+    def test_images(self, task: int) -> Batches:
         """Return a task's test images, loaded once if those of all tasks fit into memory."""
         context, part = self.context, self.context.tasks[task].test
         count = sum(len(task.test) for task in context.tasks)
@@ -81,7 +81,7 @@ class Features:
                 views = self.views[(task, *numbers)] = list(views)
             return (to_device(context, batch) for batch in views)
 
-        return Views(load, batch_lengths(len(part), images_at_once(context)), context.ranks)
+        return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks)
 
 
 def with_known_queries(learner: Learner, queries: list[Tensor | None]) -> Extract:
@@ -119,7 +119,7 @@ def small_batch(arch: Architecture, size: int) -> int:
     return max(1, KEPT_BLOCK // widest)
 
 
-def batches(
+def training_batches(
     context: Context,
     task: int,
     epoch: int,
@@ -145,17 +145,17 @@ def batches(
         yield to_device(context, batch)
 
 
-def augmented_images(context: Context, task: int, epoch: int) -> Views:
+def augmented_images(context: Context, task: int, epoch: int) -> Batches:
     """Return the training images of an epoch, for a pass without gradients."""
     size = images_at_once(context)
 
     def load(numbers: Sequence[int]) -> Iterator[Pair]:
-        return batches(context, task, epoch, size, numbers=numbers)
+        return training_batches(context, task, epoch, size, numbers=numbers)
 
-    return Views(load, batch_lengths(len(context.tasks[task].train), size), context.ranks)
+    return Batches(load, batch_lengths(len(context.tasks[task].train), size), context.ranks)
 
 
-def still_images(context: Context, task: int) -> Views:
+def still_images(context: Context, task: int) -> Batches:
     """Return a task's training images without augmentation, with labels counted within it."""
     part, start = context.tasks[task].train, context.tasks[task].start
 
@@ -167,7 +167,7 @@ def still_images(context: Context, task: int) -> Views:
     def tell(images: int) -> None:
         context.listen(MeansUpdated(task, images))
 
-    return Views(load, batch_lengths(len(part), images_at_once(context)), context.ranks, tell)
+    return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks, tell)
 
 
 def unaugmented(

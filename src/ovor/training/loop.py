@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.config import Vor
-from ovor.data.views import batch_lengths
+from ovor.data.batches import batch_lengths
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.events import EpochEnds, HeadStep, RunBegins, TaskEnds, TrainStep
 from ovor.learners.base import Learner
@@ -24,7 +24,7 @@ from ovor.outliers import synthesize
 from ovor.seeds import HEAD_ORDER, NOISE, generator
 from ovor.training.checkpointing import Checkpoints, Position
 from ovor.training.context import Context, check_alike
-from ovor.training.features import Features, batches, images_at_once, still_images
+from ovor.training.features import Features, images_at_once, still_images, training_batches
 
 Stored = tuple[Tensor, Tensor, Tensor]  # features (n, D), labels within the task, outliers (M, D)
 
@@ -112,7 +112,7 @@ def train_epoch(
     counts = batch_lengths(len(context.tasks[task].train), run.batch_size)
     losses = []
     for count, (images, labels) in zip(
-        counts, batches(context, task, epoch, run.batch_size, rows), strict=True
+        counts, training_batches(context, task, epoch, run.batch_size, rows), strict=True
     ):
         size = images_at_once(context) if learner.separable else count
         backward = context.fabric.backward

@@ -12,7 +12,7 @@ from uuid import uuid4
 import torch
 from torch import Tensor
 
-from ovor.data.views import Pair
+from ovor.data.batches import Pair
 from ovor.learners.base import Learner
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training.checkpointing import Checkpoints, Position, load_optimizer, select, state_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
-from ovor.data.task_data import UNKNOWN
+from ovor.data.class_names import UNKNOWN
 from ovor.web.failures import Fault, Refused
 from ovor.web.form import Upload
 from ovor.web.pictures import Unusable, decoded

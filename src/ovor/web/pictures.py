@@ -1,11 +1,10 @@
 """Images that strangers send: looked at before they are decoded, and only in the kinds we know."""
 
-import io
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from ovor.data.folders import FORMATS, reason, to_rgb, turn_upright
+from ovor.data.images import reason, upright_rgb
 from ovor.errors import one_line
 from ovor.web.settings import Limits
 
@@ -22,15 +21,10 @@ class Unusable(Exception):  # noqa: N818
 
 def decoded(content: bytes | Path, name: str, limits: Limits) -> Image.Image:
     """Upright and in RGB; of a moving image the first frame."""
-    file = io.BytesIO(content) if isinstance(content, bytes) else content
     if not (len(content) if isinstance(content, bytes) else content.stat().st_size):
         raise Unusable(422, f"{name} is empty: send the whole file.")
     try:
-        with Image.open(file, formats=FORMATS) as image:
-            check_pixels(image, name, limits)
-            image.load()
-            turn_upright(image)
-            return to_rgb(image)
+        return upright_rgb(content, lambda image: check_pixels(image, name, limits))
     except Unusable:
         raise
     except Image.DecompressionBombError as error:

@@ -8,9 +8,8 @@ from pathlib import Path
 from starlette.requests import Request
 
 from ovor.classifier.file import check_finished
-from ovor.data.folders import as_name, listed
-from ovor.data.task_data import UNKNOWN
-from ovor.errors import UNPRINTABLE, OvorError
+from ovor.data.class_names import as_name, check_name, listed
+from ovor.errors import OvorError
 from ovor.web.asking import none_usable, opened
 from ovor.web.failures import Fault, Refused
 from ovor.web.form import Form
@@ -79,18 +78,10 @@ def labels_of(form: Form, served: Served) -> list[str]:
         raise Refused(422, f"A label is longer than {LABEL} characters: choose a shorter name.")
     labels = [as_name(label) for label in given]
     for name in labels:
-        if name.strip().casefold() == UNKNOWN:
-            raise Refused(
-                422,
-                f"A class cannot be called {name!r}, which is the answer for images of no class: "
-                "choose another name.",
-            )
-        if not name.strip() or UNPRINTABLE.search(name):
-            raise Refused(
-                422,
-                f"A class cannot be called {name!r}, which cannot be read on one line: choose "
-                "another name.",
-            )
+        try:
+            check_name(name, "choose another name", "choose another name")
+        except OvorError as error:
+            raise Refused(422, str(error)) from error
     known = sorted(set(labels) & set(served.classes))
     if known:
         raise Refused(
