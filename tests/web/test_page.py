@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FileChooser, Locator, Page, expect
 
-from chromium import for_pictures, keep
 from drawings import draw
 from ovor import Classifier
 
@@ -420,68 +419,3 @@ PAIRS = """() => {
 def test_contrast_is_enough(ready: Page, scheme: str) -> None:
     ready.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     assert ready.evaluate(PAIRS) == []
-
-
-@for_pictures
-def test_pictures_for_the_documents(browser: Browser, tmp_path: Path) -> None:
-    first = Classifier("embedded").learn(draw(tmp_path / "1", ["banana", "candle", "fish"], 70))
-    first.save(tmp_path / "garden.ovor")
-    exam = draw(tmp_path / "exam", ["banana", "candle", "fish"], 10, first=70)
-    with serving(tmp_path, "--exam", str(exam), model="garden.ovor") as live:
-        for page in opened(browser, live.url):
-            for number, names in enumerate(
-                (["sun", "train"], ["circle", "lollipop"], ["owl", "whale"]), 2
-            ):
-                teach(page, draw(tmp_path / str(number), names, 70))
-                if number == 4:
-                    expect(page.locator("#lesson-doing")).to_contain_text("epoch 2", timeout=LESSON)
-                    take(page, "teaching")
-                learned = page.locator(".outcome.good")
-                expect(learned).to_contain_text(f"Task {number}", timeout=LESSON)
-            page.get_by_role("tab", name="Memory").click()
-            expect(page.locator("#tasks .card").last).not_to_contain_text("not measured")
-            take(page, "memory")
-            page.get_by_role("tab", name="Teach").click()
-            fill_in(page, draw(tmp_path / "next", ["butterfly", "snowman"], 14))
-            take(page, "teach")
-            page.get_by_role("tab", name="Predict").click()
-            sketch(page.locator("#pad"), sun())
-            drop(page.locator("#predict-zone"), various(tmp_path))
-            expect(page.locator(".result meter")).to_have_count(12)
-            expect(page.locator("#sketch-answer strong")).to_have_text("sun")
-            take(page, "predict")
-            page.set_viewport_size({"width": 375, "height": 740})
-            page.locator("#results-clear").click()
-            take(page, "phone")
-
-
-def fill_in(page: Page, folder: Path) -> None:
-    for number, path in enumerate(sorted(folder.iterdir())):
-        page.get_by_label("Class name").nth(number).fill(path.name)
-        drop(page.locator(".class").nth(number), sorted(path.iterdir()))
-    expect(page.locator("#tally")).to_have_text("2 classes, 28 images")
-
-
-def various(root: Path) -> list[Path]:
-    """Three images that are known, and one that is not."""
-    model = Classifier.load(root / "garden.ovor")
-    found = []
-    for name, unknown in (("fish", False), ("lollipop", False), ("train", False), ("teapot", True)):
-        images = sorted(draw(root / "ask", [name], 20, first=60).glob(f"{name}/*.png"))
-        said = model.predict(images)
-        right = said.unknown if unknown else (said.labels == name) & ~said.unknown
-        found.append(root / f"{name}.png")
-        shutil.copy(images[int(right.argmax())], found[-1])
-    return found
-
-
-def take(page: Page, name: str) -> None:
-    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-    page.mouse.move(0, 0)
-    assert page.viewport_size
-    page.set_viewport_size({"width": page.viewport_size["width"], "height": 480})  # or more
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.wait_for_timeout(400)
-        keep(page.screenshot(full_page=True), f"page-{name}-{scheme}")
-    page.emulate_media(color_scheme="light")

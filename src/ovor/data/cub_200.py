@@ -54,15 +54,11 @@ def cub_200(expected: Expected = SOURCE.expected) -> Dataset:
         raise _damaged(
             f"{root} lacks {len(missing):,} of {len(paths):,} images, such as {missing[0]}"
         )
-
-    def part(wanted: int) -> Files:
-        chosen = [row for row, flag in enumerate(training) if flag == wanted]
-        return Files(
-            tuple(paths[row] for row in chosen),
-            np.array([labels[row] - 1 for row in chosen], dtype=np.int64),
-        )
-
-    return checked(Dataset(SOURCE.name, names, part(1), part(0)), expected, root)
+    files = Files(tuple(paths), np.array(labels, dtype=np.int64) - 1)
+    trains = np.array(training, dtype=np.bool_)
+    return checked(
+        Dataset(SOURCE.name, names, files.chosen(trains), files.chosen(~trains)), expected, root
+    )
 
 
 def cub_200_pilot(expected: Expected = PILOT.expected) -> Dataset:
