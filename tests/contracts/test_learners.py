@@ -142,7 +142,7 @@ def test_a_classifier_predicts_the_same_after_it_was_saved(
         with pytest.raises(OvorError, match="all classes at once"):
             Classifier(run.backbone, run.name).run()
         return
-    monkeypatch.setattr("ovor.classifier.model.teaching", lambda *_: run)
+    monkeypatch.setattr("ovor.classifier.estimator.teaching", lambda *_: run)
     images = np.random.default_rng(0).integers(0, 256, (16, 14, 14, 3), dtype=np.uint8)
     model = Classifier(run.backbone, run.name, device="cpu")
     model.learn(images[:8], [*"aaaabbbb"]).learn(images[8:], [*"ccccdddd"])
