@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ovor.config import RUN, Run
+from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
 from ovor.experiments.tables import Row
-from processes import alive, wait_until
+from processes import alive, end, start, wait_until
 
 
 class Here:
@@ -114,32 +113,15 @@ def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_pa
         run_here([row], [0], tmp_path)
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-from ovor.config import RUN
-from ovor.experiments import grid
-from ovor.experiments.tables import Row
-
-if __name__ == "__main__":
-    run = RUN.validate_json(Path(sys.argv[1]).read_bytes())
-    list(grid.run_grid([Row("long", run)], [0], Path(sys.argv[2]), 1))
-"""
-
-
 def test_workers_go_when_the_grid_is_killed(tiny_run: Run, tmp_path: Path) -> None:
-    (tmp_path / "go.py").write_text(SCRIPT)
-    run = replace(tiny_run, epochs=100_000)
-    (tmp_path / "run.json").write_bytes(RUN.dump_json(run))
-    out = tmp_path / "out"
-    parent = subprocess.Popen(
-        [sys.executable, tmp_path / "go.py", tmp_path / "run.json", out], stderr=subprocess.DEVNULL
-    )
-    events = grid.folder_of(out, Row("long", run), 0).events_file
-    wait_until(lambda: events.exists() and "epoch" in events.read_text())
+    """Its own long run of the tiny images, as by the command."""
+    images = ("--data", tiny_run.data, "--backbone", tiny_run.backbone, "--tasks", "2")
+    few = ("--methods", "oneprompt", "--seeds", "0", "--jobs", "1", "--epochs", "100000")
+    parent = start(tmp_path, "ovor", "grid", *images, *few, "--out", "o")
+    wait_until(lambda: any('"epoch"' in f.read_text() for f in tmp_path.glob("o/*/events.jsonl")))
     children = subprocess.run(
         ["pgrep", "-P", str(parent.pid)], capture_output=True, text=True, check=True
     )
     parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    end(parent)
     wait_until(lambda: not any(alive(int(pid)) for pid in children.stdout.split()))

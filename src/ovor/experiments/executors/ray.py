@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ovor.config import Run
+from ovor.experiments.executors import remote
 from ovor.experiments.executors.base import Died, Executor, ExecutorError, Outcome
-from ovor.experiments.executors.remote import Request, SharedFolder, result_of, sharing
 
 # No usage statistics; and Ray would say on stdout, where results go, that a worker died.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
@@ -29,10 +29,10 @@ OBJECT_STORE = 100_000_000  # bytes; what a grid sends are small dicts
 
 
 class RayExecutor:
-    def __init__(self, shared: SharedFolder, gpus: float, jobs: int | None) -> None:
+    def __init__(self, shared: remote.SharedFolder, gpus: float, jobs: int | None) -> None:
         import ray
 
-        def work(request: Request) -> dict[str, Any]:
+        def work(request: remote.Request) -> remote.Response:
             # An inner function goes to the worker by value: only here does it need ovor.
             import socket
 
@@ -68,9 +68,9 @@ class RayExecutor:
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            return result_of(ray.get(task))
+            return remote.result_of(ray.get(task))
         except RayTaskError as error:
-            if isinstance(error.cause, ModuleNotFoundError):
+            if isinstance(error.cause, ImportError):
                 raise ExecutorError(
                     f"A worker of the Ray cluster has no module {error.cause.name}: install the "
                     "same ovor on all machines."
@@ -103,7 +103,7 @@ def on_ray(
         if gpus is None:
             there = ray.cluster_resources().get("GPU", 0) > 0
             gpus = float(device == "cuda" or (device == "auto" and there))
-        with sharing(out) as shared:
+        with remote.sharing(out) as shared:
             executor = RayExecutor(shared, gpus, jobs)
             try:
                 yield executor

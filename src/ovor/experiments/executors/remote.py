@@ -27,6 +27,7 @@ from ovor.experiments.grid import execute_one
 PASSED_ON = ("OVOR_DATA", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
 
 Request = dict[str, Any]
+Response = dict[str, Any] | Exception  # what result.json holds, or what is wrong
 
 
 @dataclass(frozen=True)
@@ -63,24 +64,24 @@ def sharing(out: Path) -> Iterator[SharedFolder]:
         marker.unlink(missing_ok=True)
 
 
-def serve(request: Request, node: str) -> dict[str, Any]:
-    """Do what is requested, in the worker, and return {"result": ...} or {"error": ...}.
+def serve(request: Request, node: str) -> Response:
+    """Do the requested run in the worker.
 
-    Errors that a person can mend are returned, so that the cluster does not try again.
+    An error that a person can mend is returned, so that the cluster does not try again.
     """
     try:
-        return {"result": execute_request(request, node)}
+        return execute_request(request, node)
     except OvorError as error:
-        return {"error": type(error)(f"On {node}: {error}")}
+        return type(error)(f"On {node}: {error}")
     except OSError as error:
-        return {"error": error}
+        return error
 
 
-def result_of(response: dict[str, Any]) -> dict[str, Any]:
-    """Return the result that `serve` returned in the worker, or raise the error."""
-    if "error" in response:
-        raise response["error"]
-    return response["result"]  # type: ignore[no-any-return]
+def result_of(response: Response) -> dict[str, Any]:
+    """Return the result that a worker has sent, or raise the error."""
+    if isinstance(response, Exception):
+        raise response
+    return response
 
 
 def execute_request(request: Request, node: str) -> dict[str, Any]:
