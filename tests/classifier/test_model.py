@@ -213,7 +213,7 @@ def test_other_methods(method: str, folders: dict[str, Path], tmp_path: Path) ->
 
 
 def test_class_names_in_any_script(tmp_path: Path) -> None:
-    arrays = [DRAWINGS.train.pixels[i] for i in range(0, 320, 80)]
+    arrays = [DRAWINGS.train.items[i] for i in range(0, 320, 80)]
     names = ["кошка", "犬", "زهرة", "naïve 🌸"]
     model = Classifier("embedded", "simplecil").learn(arrays, names)
     model.save(tmp_path / "m.ovor")
@@ -221,7 +221,7 @@ def test_class_names_in_any_script(tmp_path: Path) -> None:
 
 
 def test_a_stack_of_grey_images_is_many(model: Classifier) -> None:
-    greys = DRAWINGS.train.pixels[:7]
+    greys = DRAWINGS.train.items[:7]
     expected = model.predict_proba([DRAWINGS.train.image(i) for i in range(7)])
     np.testing.assert_array_equal(model.predict_proba(greys), expected)
     np.testing.assert_array_equal(model.predict_proba(torch.from_numpy(greys)), expected)
@@ -231,7 +231,7 @@ def test_a_stack_of_grey_images_is_many(model: Classifier) -> None:
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_a_missing_label_is_no_class(missing: object) -> None:
     with pytest.raises(OvorError, match="label is missing"):
-        Classifier("embedded", "simplecil").partial_fit(DRAWINGS.train.pixels[:2], ["a", missing])
+        Classifier("embedded", "simplecil").partial_fit(DRAWINGS.train.items[:2], ["a", missing])
 
 
 def test_sharing_replaces_nothing_but_what_was_shared(model: Classifier, tmp_path: Path) -> None:
