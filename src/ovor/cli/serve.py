@@ -82,7 +82,7 @@ def serve_command(argv: list[str]) -> None:
             hosts=arguments.allow_host,
             backbone=arguments.backbone,
             device=arguments.device,
-            exam=arguments.exam,
+            evaluation=arguments.exam,
             queue=arguments.queue,
             limits=Limits(
                 image_bytes=arguments.max_image_bytes,
