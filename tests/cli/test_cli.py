@@ -40,7 +40,8 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
         "except SystemExit: pass\n"
         "assert 'torch' not in sys.modules"
     )
-    for arguments in (["--help"], ["run", "--help"], ["grid", "--help"], ["report", "--help"]):
+    commands = ("run", "grid", "report", "cost", "figure")
+    for arguments in (["--help"], *([command, "--help"] for command in commands)):
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments=arguments)],
             capture_output=True,
