@@ -19,7 +19,7 @@ from benchmarks.models import (
     released_learner,
 )
 from ovor.learners.prompt import PromptLearner
-from ovor.training.context import looking_again
+from ovor.training.features import with_known_queries
 
 TASKS = 10
 
@@ -68,6 +68,6 @@ def both_accuracies(
     learner: PromptLearner, queries: list[Tensor | None], images: Tensor, labels: Tensor
 ) -> tuple[float, float]:
     """As `ovor.training.loop.evaluate` does, without the loader."""
-    logits = learner.logits(looking_again(learner, queries)(images))
+    logits = learner.logits(with_known_queries(learner, queries)(images))
     given = logits[:, :CLASSES]
     return tuple(float((x.argmax(1) == labels).float().mean()) for x in (logits, given))  # type: ignore[return-value]

@@ -17,8 +17,8 @@ from benchmarks.harness import Row, interleave, ratios
 from benchmarks.memory import resident
 from ovor.experiments.runner import prepare
 from ovor.presets import settings
-from ovor.training.checkpointing import Position, save, state_of
-from ovor.training.loop import head_epoch, step
+from ovor.training.checkpointing import Checkpoints, Position, state_of
+from ovor.training.loop import head_epoch, train_step
 
 TASKS, CLASSES = 100, 100
 IMAGES = 32  # of a training step
@@ -32,7 +32,7 @@ class Grown:
     def __init__(self, tasks: int, folder: Path) -> None:
         # One thread: several would wait for each other wherever other work shares the machine.
         run = replace(settings("quickdraw", "ovor"), threads=1)
-        self.session, self.learner = prepare(run, folder / f"{tasks}.safetensors")
+        self.context, self.learner = prepare(run, folder / f"{tasks}.safetensors")
         for task in range(tasks):
             self.learner.begin_task(CLASSES, (run.seed, task))
         self.begun = tasks
@@ -45,20 +45,20 @@ class Grown:
         self.head_bytes = 4 * CLASSES * (arch.embed_dim + 1)
 
     def train_step(self) -> None:
-        loss = self.learner.loss(self.images, self.labels[:IMAGES])
-        step(self.session, self.optimizer, loss)
+        backward, labels = self.context.fabric.backward, self.labels[:IMAGES]
+        train_step(self.learner, self.optimizer, backward, self.images, labels, IMAGES)
 
     def head_epoch(self) -> None:
-        vor, stored = self.session.run.vor, (self.features, self.labels, self.outliers)
+        vor, stored = self.context.run.vor, (self.features, self.labels, self.outliers)
         assert vor is not None
-        head_epoch(self.session, self.learner, self.optimizer, vor, stored, 0, 0)
+        head_epoch(self.context, self.learner, self.optimizer, vor, stored, 0, 0)
 
     def save(self) -> None:
-        save(self.session, self.learner, Position(), self.optimizer)
+        Checkpoints(self.context).save(self.learner, Position(), self.optimizer)
 
     def begin_task(self) -> None:
-        self.learner.begin_task(CLASSES, (self.session.run.seed, self.begun))
-        self.learner.optimizer(self.session.run)
+        self.learner.begin_task(CLASSES, (self.context.run.seed, self.begun))
+        self.learner.optimizer(self.context.run)
         self.begun += 1
 
     def kept_bytes(self) -> int:

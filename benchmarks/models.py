@@ -14,8 +14,8 @@ from ovor.analysis.cost import VIT_B
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
-from ovor.training.context import small_batch
-from ovor.training.loop import descend
+from ovor.training.features import small_batch
+from ovor.training.loop import train_step
 
 CLASSES = 20  # of a task: ImageNet-R in ten
 METHODS = ("oneprompt", "l2p", "dualprompt", "coda-p")
@@ -69,7 +69,7 @@ def our_step(learner: PromptLearner, images: Tensor, labels: Tensor, at_once: in
     size = at_once or small_batch(learner.backbone.arch, images.shape[-1])
     if not learner.separable:
         size = len(images)
-    return partial(descend, learner, optimizer, Tensor.backward, images, labels, size)
+    return partial(train_step, learner, optimizer, Tensor.backward, images, labels, size)
 
 
 def released_step(released: Released, images: Tensor, labels: Tensor) -> Step:

@@ -1,4 +1,4 @@
-"""The demo by one process and by two: how much faster it is, and how close its results are."""
+"""Run the demo by one process and by two: how much faster it is, and how close the results are."""
 
 import json
 import subprocess
@@ -39,6 +39,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 def demo(out: Path, flags: list[str]) -> dict[str, Any]:
+    """Run the demo as a command, and return its result."""
     command = [sys.executable, "-m", "ovor", "run", "--json", "--no-report", "--out", str(out)]
     said = subprocess.run([*command, *flags], check=True, capture_output=True, text=True).stdout
     found: dict[str, Any] = json.loads(said)
@@ -51,7 +52,7 @@ def faster(than: str, named: str, learning: Seconds, whole: Seconds) -> Iterator
 
 
 def closeness(one: Path, two: Path) -> Iterator[Row]:
-    """Of all that was measured and learned."""
+    """Compare the accuracies and the learned weights of two result folders."""
     rows = [json.loads((run / "result.json").read_text())["accuracy"] for run in (one, two)]
     pairs = [
         (a, b)

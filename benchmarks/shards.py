@@ -19,7 +19,7 @@ from PIL import Image
 
 from benchmarks.harness import Row, Seconds, interleave, ratios
 from benchmarks.input import loaded, one_thread, photographs, speed
-from ovor.data import tar_index
+from ovor.data import tar_images
 from ovor.data.cache import Decodable
 from ovor.data.folders import folder
 from ovor.data.hf import hugging_face
@@ -29,7 +29,7 @@ SAMPLES, SHARDS, CLASSES = 200_000, 4, 100
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    with TemporaryDirectory() as name, patch.object(tar_index, "FOLDER", f"{name}/index"):
+    with TemporaryDirectory() as name, patch.object(tar_images, "FOLDER", f"{name}/index"):
         yield from reading(Path(name), *((48, 5) if quick else (128, 15)))
         yield from indexing(Path(name) / "tiny", SAMPLES // (10 if quick else 1))
 
@@ -108,7 +108,7 @@ def indexing(root: Path, samples: int) -> Iterator[Row]:
     yield Row(what, "", (made - start,), "s by a core")
     shards(str(root))
     yield Row(f"{what}, the next time", "", (time.process_time() - made,), "s by a core")
-    with patch.object(tar_index, "FOLDER", str(root / "anew")):
+    with patch.object(tar_images, "FOLDER", str(root / "anew")):
         bytes_a_sample = peak(partial(shards, str(root / "0.tar"))) / (samples // SHARDS)
     yield Row("peak memory of making an index", "", (bytes_a_sample,), "bytes a sample")
 

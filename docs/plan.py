@@ -1,6 +1,6 @@
-"""What large runs would cost, by the constants that were measured: the tables of scaling.md.
+"""Compute what large runs would cost from what was measured: the tables of scaling.md.
 
-python -m docs.plan    prints them; `python -m docs.tables` puts them in
+python -m docs.plan    prints them; `python -m docs.tables` writes them into scaling.md
 
 Everything is arithmetic on docs/results/performance.json and docs/results/scaling.json; what is
 assumed instead of measured stands in ASSUMED, and the page names it.
@@ -55,10 +55,12 @@ class Machine:
 
 
 def figure(rows: list[dict[str, Any]], what: str) -> float:
+    """Return the median of the benchmark row of that name."""
     return float(next(row["median"] for row in rows if row["what"] == what))
 
 
 def measured() -> Measured:
+    """Read the measured constants from the results of the benchmarks."""
     parts = json.loads((RESULTS / "performance.json").read_text())["parts"]
     store = json.loads((RESULTS / "scaling.json").read_text())["parts"]["store"]
     times = {row["what"]: row["median"] for row in store if row["what"].endswith("store: time")}
@@ -75,7 +77,10 @@ def measured() -> Measured:
 
 
 def npos_seconds(found: Measured, features: float) -> float:
-    """Between the measured sizes and beyond by a power law; 768 wide is twice 384."""
+    """Return the time of one NPOS search, by a power law between and beyond the measured sizes.
+
+    They were measured with features 384 wide; 768 takes twice as long.
+    """
     sizes = sorted(found.npos)
     below = max([size for size in sizes[:-1] if size <= features], default=sizes[0])
     above = sizes[sizes.index(below) + 1]
@@ -84,7 +89,7 @@ def npos_seconds(found: Measured, features: float) -> float:
 
 
 def phases(found: Measured, images: float, machine: Machine) -> dict[str, float]:
-    """Seconds of a whole run of TASKS tasks, by what they are spent on."""
+    """Return the seconds of a whole run of TASKS tasks, by what they are spent on."""
     train, looks, many = EPOCHS - VOR_EPOCHS, VOR_EPOCHS, machine.devices
     tested = images * TEST_SHARE * (TASKS + 1) / 2  # after each task on all tasks so far
     read = images * (train + looks) + tested
@@ -108,13 +113,13 @@ def phases(found: Measured, images: float, machine: Machine) -> dict[str, float]
 
 
 def gradient_bytes(classes: float = 220) -> float:
-    """Of OnePrompt and the current head, all that a step exchanges."""
+    """Return the bytes of all gradients of a step: OnePrompt's and the current head's."""
     prompt = 2 * 5 * VIT_B.embed_dim * 2 + 3 * 20 * VIT_B.embed_dim * 2
     return 4 * (prompt + (VIT_B.embed_dim + 1) * classes)
 
 
 def gpus(count: int) -> Machine:
-    """NPOS as it is, on the cores beside each."""
+    """Return so many GPUs; NPOS runs on the cores beside each, as it does now."""
     flops, cores = ASSUMED["FLOP/s of a GPU that ViT-B reaches"], ASSUMED["cores beside a GPU"]
     read = ASSUMED["bytes/s from storage to a GPU's machine"]
     name = "1 GPU" if count == 1 else f"{count:,} GPUs"
@@ -133,13 +138,14 @@ def duration(seconds: float) -> str:
 
 
 def total(spent: dict[str, float]) -> float:
-    """What is done by the GPU, by the cores and by the storage goes on at the same time."""
+    """Return the seconds of all phases; GPU, cores and storage work at the same time."""
     computing = sum(spent[name] for name in ("training", "features for VOR", "testing", "network"))
     overlapping = max(computing, spent["decoding"], spent["reading"])
     return overlapping + spent["outliers"] + spent["head phase"]
 
 
 def by_powers(found: Measured) -> str:
+    """Return the table of runs of 10^4 to 10^9 images."""
     lines = ["| images | FLOPs | read | features of a task |"]
     for machine in machines(found):
         lines[0] += f" {machine.name} | most of it |"
@@ -177,6 +183,7 @@ def in_bytes(count: float) -> str:
 
 
 def imagenet_21k(found: Measured) -> str:
+    """Return the table of a run on ImageNet-21k, by phase."""
     lines = ["| phase | 2 cores | 1 GPU | 64 GPUs |", "|---|---|---|---|"]
     each = [phases(found, IMAGENET_21K, machine) for machine in machines(found)]
     for phase in each[0]:
@@ -186,7 +193,7 @@ def imagenet_21k(found: Measured) -> str:
 
 
 def by_gpus(found: Measured) -> str:
-    """ImageNet-21k, and a billion images, on ever more of them."""
+    """Return the table of ImageNet-21k and of a billion images on ever more GPUs."""
     lines = [
         "| GPUs | ImageNet-21k | most of it | 10^9 images | most of it |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Folders of drawings, as a user would have them."""
+"""Image files and folders of drawings, as a user would have them."""
 
 from pathlib import Path
 
@@ -7,6 +7,13 @@ from PIL import Image
 from ovor.data.embedded import quickdraw
 
 DRAWINGS = quickdraw()
+
+
+def paint(path: Path, color: str | tuple[int, int, int] = "red") -> Path:
+    """Write a small image of one colour."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (6, 4), color).save(path, quality=100)
+    return path
 
 
 def draw(root: Path, classes: list[str], each: int, first: int = 0, size: int = 28) -> Path:

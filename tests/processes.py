@@ -27,7 +27,7 @@ SECONDS = 120  # for anything here, on a busy machine
 
 
 def together(size: int, folder: Path, work: Callable[..., None], *args: Any) -> None:
-    """In so many processes; forked, as loading torch anew would take longer than all the rest."""
+    """Do the work in so many ranks: forked, as loading torch anew would take longer than it."""
     folder.mkdir(parents=True, exist_ok=True)
     meeting = folder / f"meeting-{time.monotonic_ns()}"
     arguments = (size, str(meeting), work, args)
@@ -66,7 +66,7 @@ SCRIPTS = Path(sys.executable).parent
 def start(
     folder: Path, *arguments: str, by: Sequence[str] = MODULE, **environment: str
 ) -> subprocess.Popen[str]:
-    """A module of Python, or by another command."""
+    """Start a module of Python, or the command `by`, in the folder."""
     return subprocess.Popen(
         [*by, *arguments],
         cwd=folder,
@@ -80,6 +80,7 @@ def start(
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end of a process, and return its code and what it said on stdout and stderr."""
     try:
         said, errors = process.communicate(timeout=SECONDS)
     finally:
@@ -89,15 +90,32 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    limit = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < limit
+    """Wait for a file that a process is to write."""
+
+    def written() -> bool:
         assert process.poll() is None
+        return path.exists()
+
+    wait_until(written)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
         time.sleep(0.05)
 
 
+def alive(pid: int) -> bool:
+    """Return whether a process runs, and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def children(process: subprocess.Popen[str]) -> Iterator[int]:
-    """The processes that do the run, in the order in which they were started."""
+    """Yield the processes that do the run, in the order in which they were started."""
     for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
             yield int(pid)
@@ -119,10 +137,11 @@ class Link:
         self.cables = [f"ovor{os.getpid()}{end}" for end in "ab"]
 
     def inside(self, end: int) -> list[str]:
-        """A command that takes a command."""
+        """Return a command that runs a command there."""
         return ["ip", "netns", "exec", self.names[end]]
 
     def cut(self) -> None:
+        """Cut the cable."""
         ip("-n", self.names[0], "link", "set", self.cables[0], "down")
 
     def lay(self) -> None:
@@ -136,7 +155,7 @@ class Link:
                 ip("-n", name, "link", "set", device, "up")
 
     def remove(self) -> None:
-        """With all that runs there."""
+        """Remove the namespaces with all that runs there."""
         for name in self.names:
             pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, check=False)
             for pid in pids.stdout.split():
@@ -150,6 +169,7 @@ def ip(*arguments: str) -> None:
 
 @contextmanager
 def two_machines() -> Iterator[Link]:
+    """Lay the cable, or skip the test where that is not allowed."""
     link = Link()
     try:
         try:

@@ -3,6 +3,7 @@
 The auxiliary losses of query-based prompts stand with those prompts.
 """
 
+from collections.abc import Sequence
 from math import log
 
 import torch
@@ -15,6 +16,15 @@ from ovor.config import Vor
 def energy(logits: Tensor) -> Tensor:
     """Free energy -log sum exp of each row: low where the head is confident."""
     return -logits.logsumexp(dim=1)
+
+
+def task_energies(logits: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the energy of each task's own logits (B, T) from those of all classes (B, C).
+
+    That of a task without classes is infinite.
+    """
+    parts = torch.split(logits, list(sizes), dim=1)
+    return torch.stack([energy(part) for part in parts], dim=1)
 
 
 def hinge(excess: Tensor, kind: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""The figures of the paper, as printed; tables and costs are compared with them."""
+"""The figures that the paper prints, which tables and costs are compared with."""
 
 import json
 from functools import cache
@@ -8,5 +8,6 @@ from typing import Any
 
 @cache
 def paper() -> dict[str, Any]:
+    """Return every printed figure, by table."""
     text = (files("ovor") / "assets" / "paper.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

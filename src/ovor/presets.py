@@ -49,7 +49,7 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
 }
 
 # Methods with an optimiser of their own have their authors' learning rate, schedule and epochs
-# (methods.md, L); the rest takes the data set's.
+# (docs/methods.md, other methods); the rest takes the data set's.
 FIRST_TASK = {"lr": 0.01, "schedule": "cosine", "batch_size": 48, "epochs": 20}
 METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "adam-finetune": {"lr": 0.01, "schedule": "cosine", "epochs": 5},
@@ -105,8 +105,9 @@ VOR_PRESETS = {
 
 
 def vor_preset(name: str, vor: Vor) -> Vor:
-    # The released code computes the boundary and does not use it (methods.md, F). It also drops the
-    # few outliers that do not fill the last batch, which here are shared out among the batches.
+    # The released code computes the boundary and does not use it (docs/methods.md, outliers). It
+    # also drops the few outliers that do not fill the last batch, which here are shared out among
+    # the batches.
     released = replace(
         vor.npos, add_boundary=False, space="mixed", self_neighbor=True, shuffle=False
     )

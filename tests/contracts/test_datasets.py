@@ -1,13 +1,11 @@
 """What every data set promises, wherever its pixels come from."""
 
 import multiprocessing
+import os
 import pickle
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import datasets
@@ -15,14 +13,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from ovor.config import Run, Transform
 from ovor.data import Dataset, load_dataset
-from ovor.data.base import Images
+from ovor.data.base import Images, Integers
 from ovor.data.cache import Decodable, cached
 from ovor.data.loader import test_batches as unchanged_batches
 from ovor.data.loader import train_batches
 from ovor.distributed.ranks import Ranks
+from ovor.events import Event, TaskEnds
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute
 from processes import CLOSE, difference, together
@@ -107,10 +107,18 @@ def test_an_image_is_the_same_every_time_and_after_loading_again(dataset: Datase
             assert np.array_equal(pixels(ours, index), pixels(theirs, index))
 
 
-def test_a_process_of_its_own_reads_the_same(names: dict[str, str]) -> None:
+@pytest.fixture(scope="module")
+def spawned() -> Iterator[ProcessPoolExecutor]:
+    """One process, started anew as those of a grid are; it takes long to start."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_a_process_of_its_own_reads_the_same(
+    names: dict[str, str], spawned: ProcessPoolExecutor
+) -> None:
     parts = [load_dataset(name).train for name in names.values()]
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # one: it takes long to start
-        theirs = pool.starmap(pixels, [(part, 1) for part in parts])
+    theirs = spawned.map(pixels, parts, [1] * len(parts))
     for part, own in zip(parts, theirs, strict=True):
         assert np.array_equal(own, pixels(part, 1))
 
@@ -174,8 +182,8 @@ def test_a_run_gives_what_it_gives_on_the_folder_byte_for_byte(
 def test_so_does_a_run_that_was_stopped_and_resumed_with_workers(
     way: str, names: dict[str, str], tiny_run: Run, unbroken: Folder, results: Path
 ) -> None:
-    def stop(event: dict[str, object]) -> None:
-        if event["event"] == "task" and event["task"] == 1:
+    def stop(event: Event) -> None:
+        if isinstance(event, TaskEnds) and event.task == 1:
             raise KeyboardInterrupt
 
     run = replace(tiny_run, data=names[way])
@@ -210,30 +218,36 @@ def test_several_processes_read_the_same(
     assert difference(folders[0].path, unbroken.path) <= CLOSE
 
 
-def pass_over(images: Images) -> float:
-    """Seconds of a pass with a worker, after one in which what is needed is loaded."""
+@dataclass(frozen=True)
+class Parents:
+    """Images whose colour is the number of the process that started the one that reads them."""
 
-    def once() -> float:
-        start = time.monotonic()
-        chosen = np.arange(8)
-        for _ in unchanged_batches(
-            images, chosen, images.labels[chosen], Transform(size=14), batch_size=8, workers=1
-        ):
-            pass
-        return time.monotonic() - start
+    labels: Integers
 
-    once()
-    return min(once() for _ in range(3))
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> Image.Image:
+        red, green, blue = os.getppid().to_bytes(3)
+        return Image.new("RGB", (14, 14), (red, green, blue))
 
 
-def test_workers_of_a_process_that_was_started_anew_load_torch_once(names: dict[str, str]) -> None:
-    """As the processes of a grid are, and those of a run on several devices."""
-    images = load_dataset(names["folder"]).train
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(pass_over, images).result() < pool.submit(to_load_torch).result()
+def starters_of_workers() -> tuple[int, list[int], bool]:
+    """This process, those that started its workers in two passes, and whether they have torch."""
+    images, chosen, starters = Parents(np.zeros(1, np.int64)), np.arange(1), []
+    for _ in range(2):
+        (batch,) = unchanged_batches(
+            images, chosen, images.labels, Transform(size=14), batch_size=1, workers=1
+        )
+        starters.append(int.from_bytes(bytes(batch[0][0, 0, 0].tolist())))
+    maps = [Path(f"/proc/{pid}/maps") for pid in starters]
+    return os.getpid(), starters, all("libtorch" in m.read_text() for m in maps if m.exists())
 
 
-def to_load_torch() -> float:
-    start = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import torch"], check=True)
-    return time.monotonic() - start
+def test_workers_of_a_process_that_was_started_anew_load_torch_once(
+    spawned: ProcessPoolExecutor,
+) -> None:
+    """As the processes of a grid are: a server that has loaded torch once forks them."""
+    own, (first, second), loaded = spawned.submit(starters_of_workers).result()
+    assert first == second != own
+    assert loaded

@@ -1,4 +1,7 @@
-"""A wrong or half-downloaded data set ends the command with a sentence, not with a traceback."""
+"""A wrong or half-downloaded data set ends the command with a sentence, not with a traceback.
+
+Some of each kind of damage; test_sources and test_cifar_100 have all that their readers refuse.
+"""
 
 import io
 import os
@@ -110,28 +113,20 @@ TRAIN, ARCHIVE = "cifar-100-python/train", "cifar-100-python.tar.gz"
 CASES: list[tuple[str, Damage, str]] = [
     ("imagenet-r", gone("imagenet-r"), "get imagenet-r.tar"),
     ("imagenet-r", holds("imagenet-r", b""), "is a file, not a folder"),
-    ("imagenet-r", gone(LIST), "no file imagenet-r_train.yaml"),
-    ("imagenet-r", holds(LIST, b""), LIST),
-    ("imagenet-r", holds(LIST, b"<html>404</html>"), LIST),
     ("imagenet-r", holds(LIST, b"\xff\xfe"), LIST),
     ("imagenet-r", cut(LIST), LIST),
     ("imagenet-r", gone("imagenet-r/n005"), "lacks 2 of 400 images, such as n005/a.jpg"),
     ("imagenet-r", cut(IMAGE), IMAGE),
-    ("imagenet-r", holds(IMAGE, b""), IMAGE),
     ("imagenet-r", holds(IMAGE, b"no picture"), IMAGE),
     ("imagenet-r:pilot", lambda data: None, "where the folders train and test"),
-    ("cifar-100", gone(TRAIN), "no file train"),
-    ("cifar-100", cut(TRAIN), TRAIN),
     ("cifar-100", holds(TRAIN, pickle.dumps(Attack())), "which was not executed"),
     ("cifar-100", holds(TRAIN, pickle.dumps({"labels": []})), "no list 'fine_labels'"),
     ("cifar-100", only_the_archive(cut(ARCHIVE)), ARCHIVE),
-    ("cub-200", gone("CUB_200_2011/train_test_split.txt"), "no file train_test_split.txt"),
     ("cub-200", cut("CUB_200_2011/image_class_labels.txt"), "image_class_labels.txt"),
     ("cub-200", gone("CUB_200_2011/images/n005"), "lacks 3 of 600 images"),
     ("cub-200:pilot", lambda data: None, "get CUB-200 as split"),
     ("imagenet-a", gone("imagenet-a/test"), "holds train where"),
     ("imagenet-a", gone("imagenet-a/train/n005"), "'n005'"),
-    ("imagenet-a", gone("imagenet-a/test/n005"), "no test images of 1 of the 200"),
     ("folder:", lambda data: None, "write folder:PATH"),
     ("folder:nowhere", lambda data: None, "There is no folder nowhere"),
     ("shards:", lambda data: None, "write shards:PATTERN"),
@@ -151,9 +146,17 @@ def run(monkeypatch: pytest.MonkeyPatch, data: str, backbone: str, *flags: str) 
 
 
 @pytest.fixture
-def copy(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copy(name: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the data set `name`, and of nothing else."""
     data = tmp_path / "data"
-    shutil.copytree(whole, data, copy_function=os.link)
+    kind = name.split(":")[0]
+    place = {"cub-200": "CUB_200_2011", "cifar-100": "cifar-100-python"}.get(kind, kind)
+    data.mkdir()
+    for path in whole.iterdir():
+        if path.is_file():
+            os.link(path, data / path.name)
+        elif path.name == place:
+            shutil.copytree(path, data / path.name, copy_function=os.link)
     monkeypatch.setenv("OVOR_DATA", str(data))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -184,7 +187,9 @@ def test_the_last_line_names_what_is_wrong(
 
 @pytest.mark.parametrize("flags", [("--cache", "0.1"), ("--workers", "2")])
 @pytest.mark.parametrize("damage", [cut(IMAGE), holds(IMAGE, b"")])
+@pytest.mark.parametrize("name", ["imagenet-r"])
 def test_so_do_workers_and_the_cache(
+    name: str,
     flags: tuple[str, ...],
     damage: Damage,
     copy: Path,
@@ -193,7 +198,7 @@ def test_so_do_workers_and_the_cache(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     damage(copy)
-    assert run(monkeypatch, "imagenet-r", tiny_backbone, *flags) == 1
+    assert run(monkeypatch, name, tiny_backbone, *flags) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Traceback" not in printed.err

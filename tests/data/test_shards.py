@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import webdataset
+from braceexpand import braceexpand
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from ovor.data import Dataset, load_dataset
-from ovor.data import tar_index as index_module
+from ovor.data import tar_images as index_module
+from ovor.data.shards import expand
 from ovor.data.tar_images import OPEN, TarImages
 from ovor.errors import OvorError
 from shard_files import png, write_manifest, write_shard
@@ -70,6 +74,34 @@ def test_patterns_name_the_same_shards(data: Path, pattern: str) -> None:
     assert reds(found.train) == [0, 1, 2, 3, 4, 0, 1, 2]
     assert found.train.labels.tolist() == [0, 1, 0, 1, 0, 0, 1, 0]
     assert reds(found.test) == [0, 1, 2, 3]
+
+
+NUMBER = st.text("0123456789", min_size=1, max_size=2)
+RANGE = st.builds("{{{}..{}}}".format, NUMBER, NUMBER)
+STEPS = st.builds("{{{}..{}..{}}}".format, NUMBER, NUMBER, st.integers(0, 40))
+
+
+def braced(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    listed = st.lists(inner, min_size=1, max_size=3).map(",".join)
+    return listed.map("{{{}}}".format) | st.lists(inner, max_size=2).map("".join)
+
+
+@given(st.recursive(st.text("ab-._/*0", max_size=3) | RANGE | STEPS, braced, max_leaves=3))
+def test_braces_mean_what_they_mean_to_webdataset(pattern: str) -> None:
+    assert expand(f"{pattern}.tar") == list(braceexpand(f"{pattern}.tar"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("", [""]),
+        ("/d/{008..010}.tar", ["/d/008.tar", "/d/009.tar", "/d/010.tar"]),
+        ("{a,b}-{0..1}.tar", ["a-0.tar", "a-1.tar", "b-0.tar", "b-1.tar"]),
+        (r"C:\d\{0..1}.tar", [r"C:\d\0.tar", r"C:\d\1.tar"]),
+    ],
+)
+def test_braces_as_people_write_them(pattern: str, names: list[str]) -> None:
+    assert expand(pattern) == names
 
 
 def test_relative_patterns_and_home(
@@ -325,7 +357,11 @@ LISTS = {"train": [TRAIN], "test": ["test-0.tar"]}
 CASES: list[tuple[str, Damage, str, str]] = [
     ("none", lambda data: None, "x-*.tar", "There is no shard .*x-\\*.tar"),
     ("missing", lambda data: None, "train-{0..2}.tar", "There is no shard .*train-2.tar"),
-    ("braces", lambda data: None, "train-{0..2.tar", "brace too many"),
+    ("unclosed", lambda data: None, "train-{0..2.tar", "brace too many"),
+    ("unopened", lambda data: None, "train-0..2}.tar", "brace too many"),
+    ("unclosed inside", lambda data: None, "{a,{b}", "brace too many"),
+    ("inside out", lambda data: None, "}{", "brace too many"),
+    ("absurd", lambda data: None, "a-{0..99999999999}.tar", "over 1,000,000 .*correct the range"),
     ("not a tar", write(TRAIN, b"<html>404</html>" * 99), "*.tar", "train-0.tar is no tar file"),
     ("empty", write(TRAIN, b""), "*.tar", "train-0.tar is no tar file, .*empty"),
     ("gz", write(TRAIN, gzip.compress(b"x")), "*.tar", "train-0.tar is compressed.*unpack"),

@@ -1,20 +1,21 @@
 """The paper's data sets that come as files and lists, on miniature copies in the true layouts."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from PIL import Image
 
-from ovor.data import Dataset, load_dataset
-from ovor.data.cub_200 import cub_200
-from ovor.data.datasets import SOURCES
-from ovor.data.describe import describe
-from ovor.data.imagenet_r import imagenet_r
+from drawings import paint
+from ovor.data import SOURCES, Dataset, describe, load_dataset
+from ovor.data.cub_200 import cub_200, cub_200_pilot
+from ovor.data.imagenet_a import imagenet_a
+from ovor.data.imagenet_r import imagenet_r, imagenet_r_pilot
 from ovor.data.sources import Expected, data_folder
-from ovor.data.train_test import cub_200_pilot, imagenet_a, imagenet_r_pilot
 from ovor.errors import OvorError
 
 # As in the true lists, neither labels nor images follow the names of the folders.
@@ -27,6 +28,7 @@ TRAIN = [
 ]
 TEST = [("n03594945", "misc_7"), ("n01443537", "sketch_2"), ("n02165456", "art_0")]
 MINI = Expected(classes=3, train=4, test=3)
+Damage = Callable[[Path], object]
 
 
 @pytest.fixture
@@ -35,14 +37,21 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def paint(path: Path, grey: int = 0) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (6, 4), (grey, grey, grey)).save(path, quality=100)
+def grey(path: Path, value: int = 0) -> Path:
+    return paint(path, (value, value, value))
 
 
 def shade(dataset: Dataset, part: str, index: int) -> int:
     """The grey of an image: in the miniatures it tells which file was read."""
     return round(float(np.asarray(getattr(dataset, part).image(index)).mean()))
+
+
+def gone(name: str) -> Damage:
+    return lambda root: (root / name).unlink()
+
+
+def holds(name: str, content: str) -> Damage:
+    return lambda root: (root / name).write_text(content, errors="surrogateescape")
 
 
 # ImageNet-R
@@ -61,7 +70,7 @@ def write_list(path: Path, images: list[tuple[str, str]], prefix: str = "data/im
 def renditions(data: Path) -> Path:
     root = data / "imagenet-r"
     for number, (wnid, name) in enumerate(TRAIN + TEST):
-        paint(root / wnid / f"{name}.jpg", grey=number * 20)
+        grey(root / wnid / f"{name}.jpg", number * 20)
     (root / "README.txt").write_text("n01443537 goldfish")
     write_list(root / "imagenet-r_train.yaml", TRAIN)
     write_list(root / "imagenet-r_test.yaml", TEST)
@@ -98,71 +107,71 @@ def test_imagenet_r_lists_find_images_that_another_split_moved(renditions: Path)
     assert [shade(dataset, "test", i) for i in range(3)] == [80, 100, 120]
 
 
-def test_imagenet_r_without_lists_says_which_and_where_from(renditions: Path) -> None:
-    (renditions / "imagenet-r_test.yaml").unlink()
-    with pytest.raises(
-        OvorError, match=r"no file imagenet-r_test\.yaml.*GT-RIPL/CODA-Prompt"
-    ) as error:
+def of_lists(train: Any, test: Any = TEST) -> Damage:
+    """Lists of (folder, file) pairs, or the text of the first."""
+
+    def damage(root: Path) -> None:
+        if isinstance(train, str):
+            (root / "imagenet-r_train.yaml").write_text(train)
+        else:
+            write_list(root / "imagenet-r_train.yaml", train)
+        write_list(root / "imagenet-r_test.yaml", test)
+
+    return damage
+
+
+def labels(*targets: int) -> Damage:
+    def damage(root: Path) -> None:
+        path = root / "imagenet-r_train.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"targets": [*targets]}))
+
+    return damage
+
+
+NO_LISTS = (
+    "data: [a/b.jpg\n",
+    "just words",
+    "- a\n- b\n",
+    "data: [c/a.jpg]\n",
+    "",
+    "5",
+    "data: []\ntargets: []\n",
+    "data: {c/a.jpg: 0}\ntargets: {0: 0}\n",
+    "data: " + "[" * 3000 + "]" * 3000 + "\ntargets: [0]\n",
+    "data: [c/a.jpg, c/b.jpg]\ntargets: [0]\n",
+    "data: [c/a.jpg]\ntargets: [zero]\n",
+    "data: [c/a.jpg]\ntargets: [-1]\n",
+    "data: [7]\ntargets: [0]\n",
+    "data: [a.jpg]\ntargets: [0]\n",
+    "data: !!python/object/apply:os.getcwd []\ntargets: [0]\n",
+)
+ONE_LABEL = "do not give each class folder one label"
+RENDITIONS: dict[str, tuple[Damage, str]] = {
+    **{f"list {i}": (of_lists(x), r"train\.yaml is not a list") for i, x in enumerate(NO_LISTS)},
+    "no list": (gone("imagenet-r_test.yaml"), r"no file imagenet-r_test\.yaml.*RIPL/CODA-Prompt"),
+    "no image": (gone("n02165456/toy_3.jpg"), r"lacks 1 of 4 images, such as n02165456/toy_3\.jpg"),
+    "in both": (of_lists(TRAIN, [*TEST, TRAIN[0]]), r"share 1 images, .* n01443537/art_0\.jpg"),
+    "twice": (of_lists(TRAIN, [*TEST, TEST[0]]), "names an image twice"),
+    "two labels a folder": (labels(0, 0, 1, 2), ONE_LABEL),
+    "no label 0": (labels(1, 2, 3, 2), ONE_LABEL),
+    "two folders a label": (labels(0, 1, 2, 1), ONE_LABEL),
+}
+
+
+@pytest.mark.parametrize(("damage", "match"), RENDITIONS.values(), ids=RENDITIONS)
+def test_what_is_wrong_with_imagenet_r_is_named(
+    damage: Damage, match: str, renditions: Path
+) -> None:
+    damage(renditions)
+    with pytest.raises(OvorError, match=match) as error:
         imagenet_r(MINI)
+    assert "\n" not in str(error.value)
     assert "pilot" not in str(error.value)
 
 
 def test_imagenet_r_as_folders_points_to_the_pilot_split(data: Path) -> None:
-    for part in ("train", "test"):
-        paint(data / "imagenet-r" / part / "n01443537" / "1.jpg")
+    write_folders(data / "imagenet-r")
     with pytest.raises(OvorError, match=r"it holds test, train: .*choose imagenet-r:pilot"):
-        imagenet_r(MINI)
-
-
-def test_imagenet_r_names_missing_images(renditions: Path) -> None:
-    (renditions / "n02165456" / "toy_3.jpg").unlink()
-    with pytest.raises(OvorError, match=r"lacks 1 of 4 images, such as n02165456/toy_3\.jpg"):
-        imagenet_r(MINI)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "data: [a/b.jpg\n",
-        "just words",
-        "- a\n- b\n",
-        "data: [c/a.jpg]\n",
-        "",
-        "5",
-        "data: []\ntargets: []\n",
-        "data: {c/a.jpg: 0}\ntargets: {0: 0}\n",
-        "data: " + "[" * 3000 + "]" * 3000 + "\ntargets: [0]\n",
-        "data: [c/a.jpg, c/b.jpg]\ntargets: [0]\n",
-        "data: [c/a.jpg]\ntargets: [zero]\n",
-        "data: [c/a.jpg]\ntargets: [-1]\n",
-        "data: [7]\ntargets: [0]\n",
-        "data: [a.jpg]\ntargets: [0]\n",
-        "data: !!python/object/apply:os.getcwd []\ntargets: [0]\n",
-    ],
-)
-def test_a_damaged_list_is_named(renditions: Path, content: str) -> None:
-    (renditions / "imagenet-r_train.yaml").write_text(content)
-    with pytest.raises(OvorError, match=r"imagenet-r_train\.yaml is not a list") as error:
-        imagenet_r(MINI)
-    assert "\n" not in str(error.value)
-
-
-def test_an_image_in_both_lists_or_twice_in_one_is_refused(renditions: Path) -> None:
-    write_list(renditions / "imagenet-r_test.yaml", [*TEST, TRAIN[0]])
-    with pytest.raises(OvorError, match=r"share 1 images, such as n01443537/art_0\.jpg"):
-        imagenet_r(MINI)
-    write_list(renditions / "imagenet-r_test.yaml", [*TEST, TEST[0]])
-    with pytest.raises(OvorError, match="names an image twice"):
-        imagenet_r(MINI)
-
-
-@pytest.mark.parametrize("targets", [[0, 0, 1, 2], [1, 2, 3, 2], [0, 1, 2, 1]])
-def test_labels_that_do_not_fit_the_folders_are_refused(
-    renditions: Path, targets: list[int]
-) -> None:
-    path = renditions / "imagenet-r_train.yaml"
-    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"targets": targets}))
-    with pytest.raises(OvorError, match="do not give each class folder one label"):
         imagenet_r(MINI)
 
 
@@ -177,7 +186,7 @@ CUB_MINI = Expected(classes=3, train=4, test=3)
 def write_cub(root: Path) -> Path:
     names = [f"{BIRDS[label]}/Bird_{row:04}.jpg" for row, (label, _) in enumerate(CUB_ROWS)]
     for row, name in enumerate(names):
-        paint(root / "images" / name, grey=row * 20)
+        grey(root / "images" / name, row * 20)
     lists = {
         "classes.txt": list(BIRDS),
         "images.txt": names,
@@ -210,43 +219,29 @@ def test_cub_lists_are_matched_by_id_not_by_line(data: Path) -> None:
     assert cub_200(CUB_MINI).train.labels.tolist() == [0, 1, 2, 2]
 
 
-@pytest.mark.parametrize(
-    "name", ["images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt"]
-)
-def test_cub_names_the_list_that_is_missing(data: Path, name: str) -> None:
-    root = write_cub(data / "CUB_200_2011")
-    (root / name).unlink()
-    with pytest.raises(OvorError, match=rf"has no file {name}, it holds .*: get CUB_200_2011\.tgz"):
-        cub_200(CUB_MINI)
+CUB_LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
+BIRD = f"images/{BIRDS[1]}/Bird_0002.jpg"
+DAMAGED_CUB: list[tuple[Damage, str]] = [
+    *((gone(x), rf"no file {x}, it holds .*: get CUB_200_2011\.tgz") for x in CUB_LISTS),
+    (gone(BIRD), r"lacks 1 of 7 images, such as .*Bird_0002\.jpg"),
+    (holds("images.txt", ""), "images.txt is empty"),
+    (holds("images.txt", "1 a.jpg\n1 b.jpg\n"), "images.txt .*line '1 b.jpg' where a new id"),
+    (holds("images.txt", "one a.jpg\n"), "line 'one a.jpg' where"),
+    (holds("images.txt", "1\n"), "line '1' where"),
+    (holds("images.txt", "1 a.jpg\n" + "9" * 5000 + " b.jpg\n"), "line '999"),
+    (holds("images.txt", "\udcff\udcfe\n"), "where a new id"),
+    (holds("classes.txt", "2 a\n3 b\n"), "classes.txt does not count"),
+    (holds("image_class_labels.txt", "1 1\n99 1\n"), "has image 99, but images.txt has not"),
+    (holds("image_class_labels.txt", "1 4\n"), "has 4 for image 1 .*from 1 to 3"),
+    (holds("train_test_split.txt", "1 1\n2 yes\n"), "has yes for image 2 .*from 0 to 1"),
+    (holds("train_test_split.txt", "1 1\n"), "split.txt has nothing for image 2"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "found"),
-    [
-        ("images.txt", "", "empty"),
-        ("images.txt", "1 a.jpg\n1 b.jpg\n", "line '1 b.jpg' where a new id"),
-        ("images.txt", "one a.jpg\n", "line 'one a.jpg' where"),
-        ("images.txt", "1\n", "line '1' where"),
-        ("images.txt", "1 a.jpg\n" + "9" * 5000 + " b.jpg\n", "line '999"),
-        ("images.txt", "\udcff\udcfe\n", "where a new id"),
-        ("image_class_labels.txt", "1 1\n99 1\n", "has image 99, but images.txt has not"),
-        ("classes.txt", "2 a\n3 b\n", "does not count"),
-        ("image_class_labels.txt", "1 4\n", "has 4 for image 1 .*from 1 to 3"),
-        ("train_test_split.txt", "1 1\n2 yes\n", "has yes for image 2 .*from 0 to 1"),
-        ("train_test_split.txt", "1 1\n", "has nothing for image 2"),
-    ],
-)
-def test_cub_names_what_is_wrong_in_a_list(data: Path, name: str, content: str, found: str) -> None:
-    path = write_cub(data / "CUB_200_2011") / name
-    path.write_text(content, errors="surrogateescape")
-    with pytest.raises(OvorError, match=rf"{name} .*{found}"):
-        cub_200(CUB_MINI)
-
-
-def test_cub_names_missing_images(data: Path) -> None:
-    root = write_cub(data / "CUB_200_2011")
-    (root / "images" / BIRDS[1] / "Bird_0002.jpg").unlink()
-    with pytest.raises(OvorError, match=r"lacks 1 of 7 images, such as .*Bird_0002\.jpg"):
+@pytest.mark.parametrize(("damage", "match"), DAMAGED_CUB)
+def test_what_is_wrong_with_cub_is_named(damage: Damage, match: str, data: Path) -> None:
+    damage(write_cub(data / "CUB_200_2011"))
+    with pytest.raises(OvorError, match=match):
         cub_200(CUB_MINI)
 
 
@@ -255,9 +250,9 @@ def test_cub_names_missing_images(data: Path) -> None:
 
 def write_folders(root: Path, classes: tuple[str, ...] = ("n02", "n01")) -> None:
     for number, name in enumerate(sorted(classes)):
-        paint(root / "train" / name / "a.jpg", grey=number * 20)
-        paint(root / "train" / name / "b.jpg", grey=number * 20)
-        paint(root / "test" / name / "c.jpg", grey=100 + number * 20)
+        grey(root / "train" / name / "a.jpg", number * 20)
+        grey(root / "train" / name / "b.jpg", number * 20)
+        grey(root / "test" / name / "c.jpg", 100 + number * 20)
 
 
 FOLDERS = Expected(classes=2, train=4, test=2)
@@ -287,19 +282,39 @@ def test_folders_are_labelled_in_the_order_of_their_names(
     assert ("not comparable" in said) == name.endswith(":pilot")
 
 
-def test_the_original_imagenet_a_has_no_split(data: Path) -> None:
-    paint(data / "imagenet-a" / "n01498041" / "1.jpg")
-    with pytest.raises(OvorError, match=r"holds n01498041 .*RevisitingCIL.*has no split"):
-        imagenet_a(FOLDERS)
+def emptied(name: str) -> Damage:
+    return lambda root: [path.unlink() for path in (root / name).iterdir()]
 
 
-def test_a_truncated_image_is_named_when_it_is_read(data: Path) -> None:
+FOLDERS_REFUSED: dict[str, tuple[Damage, Expected, str]] = {
+    "the original": (
+        lambda root: (root / "train").rename(root / "n01498041") and shutil.rmtree(root / "test"),
+        FOLDERS,
+        r"holds n01498041 .*RevisitingCIL.*has no split",
+    ),
+    "fewer expected": (lambda _: None, replace(FOLDERS, classes=1), "has 2 .*imagenet-a has 1"),
+    "more expected": (lambda _: None, replace(FOLDERS, classes=3), "has 2 .*imagenet-a has 3"),
+    "no test images": (
+        lambda root: shutil.rmtree(root / "test" / "n02"),
+        FOLDERS,
+        r"no test images of 1 of the 2 classes .*'n02'",
+    ),
+    # A published split is not repaired by removing a class.
+    "empty, train": (emptied("train/n01"), FOLDERS, "'n01' .* A whole imagenet-a .*unpack it anew"),
+    "empty, test": (emptied("test/n01"), FOLDERS, "'n01' .* A whole imagenet-a .*unpack it anew"),
+}
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected", "match"), FOLDERS_REFUSED.values(), ids=FOLDERS_REFUSED
+)
+def test_what_is_wrong_with_a_split_as_folders_is_named(
+    damage: Damage, expected: Expected, match: str, data: Path
+) -> None:
     write_folders(data / "imagenet-a")
-    path = data / "imagenet-a" / "train" / "n01" / "b.jpg"
-    path.write_bytes(path.read_bytes()[:300])
-    dataset = imagenet_a(FOLDERS)
-    with pytest.raises(OvorError, match=r"b\.jpg cannot be read"):
-        dataset.train.image(1)
+    damage(data / "imagenet-a")
+    with pytest.raises(OvorError, match=match):
+        imagenet_a(expected)
 
 
 # What all have in common
@@ -314,21 +329,6 @@ def test_a_wrong_number_of_images_is_only_told(
     imagenet_a(Expected(classes=2, train=5981, test=2))
     said = capsys.readouterr().err
     assert "4 training and 2 test images where imagenet-a has 5,981 and 2" in said
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-def test_a_wrong_number_of_classes_is_an_error(data: Path, classes: int) -> None:
-    write_folders(data / "imagenet-a")
-    with pytest.raises(OvorError, match=f"has 2 classes, but imagenet-a has {classes}"):
-        imagenet_a(Expected(classes=classes, train=4, test=2))
-
-
-def test_a_class_without_test_images_is_an_error(data: Path) -> None:
-    write_folders(data / "imagenet-a")
-    (data / "imagenet-a" / "test" / "n02" / "c.jpg").unlink()
-    (data / "imagenet-a" / "test" / "n02").rmdir()
-    with pytest.raises(OvorError, match=r"no test images of 1 of the 2 classes .*'n02'"):
-        imagenet_a(FOLDERS)
 
 
 @pytest.mark.parametrize("name", list(SOURCES))
@@ -349,15 +349,6 @@ def test_a_file_in_the_place_of_a_folder_is_called_one(data: Path) -> None:
         (data / place).write_text("")
         with pytest.raises(OvorError, match=rf"{place} has no file .*it is a file, not a folder"):
             load_dataset(name)
-
-
-@pytest.mark.parametrize("damage", ["train/n01", "test/n01"])
-def test_a_published_split_is_not_repaired_by_removing_a_class(data: Path, damage: str) -> None:
-    write_folders(data / "imagenet-a")
-    for path in (data / "imagenet-a" / damage).iterdir():
-        path.unlink()
-    with pytest.raises(OvorError, match=r"'n01' .* A whole imagenet-a .*unpack it anew"):
-        imagenet_a(FOLDERS)
 
 
 def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

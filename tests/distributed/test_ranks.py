@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,15 +15,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ovor.config import Npos, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.distributed.ranks import ALONE, Ranks
+from ovor.events import Event, Listener, TrainStep
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute, prepare
 from ovor.learners import takes_vor
 from ovor.outliers import exact_search as boundary
 from ovor.outliers import knn, npos, synthesize
 from ovor.seeds import generator
-from ovor.training.loop import descend, features_and_outliers
+from ovor.training.features import Features
+from ovor.training.loop import features_and_outliers, train_step
 from processes import CLOSE, difference, together
 
 pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
@@ -37,10 +38,10 @@ CPU = torch.device("cpu")
 @given(count=st.integers(0, 50), size=st.integers(1, 9))
 def test_shares_are_all_rows_in_order_and_about_equal(count: int, size: int) -> None:
     rows = list(range(count))
-    shares = [rows[Ranks(rank, size).share(count)] for rank in range(size)]
+    shares = [rows[Ranks(rank, size).shard(count)] for rank in range(size)]
     assert list(chain(*shares)) == rows
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    firsts = [rows[Ranks(rank, size).first_only(count)] for rank in range(size)]
+    firsts = [rows[Ranks(rank, size).all_on_first(count)] for rank in range(size)]
     assert list(chain(*firsts)) == firsts[0] == rows
 
 
@@ -63,10 +64,10 @@ class Penalised(nn.Module):
 def gradients(ranks: Ranks, rows: Tensor) -> list[Tensor | None]:
     """Of one step, with the loss."""
     model: Any = Penalised()
-    mine = rows[ranks.share(len(rows))]
+    mine = rows[ranks.shard(len(rows))]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     images, labels = mine[:, :3], mine[:, 3]
-    loss = descend(model, optimizer, torch.Tensor.backward, images, labels, 2, len(rows), ranks)
+    loss = train_step(model, optimizer, torch.Tensor.backward, images, labels, 2, len(rows), ranks)
     return [loss, *(p.grad for p in model.parameters())]
 
 
@@ -94,15 +95,15 @@ def test_gradients_add_up_to_those_of_one_process(
 
 
 def look_like_one(ranks: Ranks, batches: list[tuple[Tensor, Tensor]]) -> None:
-    alone = Views.of(batches)
+    alone = Batches.of(batches)
     looked: list[int] = []
 
     def look(images: Tensor) -> Tensor:
         looked.append(len(images))
         return 2 * images
 
-    expected = list(alone.seen(lambda images: 2 * images))
-    found = list(Views(alone.load, alone.lengths, ranks).seen(look))
+    expected = list(alone.encoded(lambda images: 2 * images))
+    found = list(Batches(alone.load, alone.lengths, ranks).encoded(look))
     for pair, other in zip(found, expected, strict=True):
         assert all(map(torch.equal, pair, other))
     assert len(looked) == -(-len(batches) // ranks.size)
@@ -145,11 +146,11 @@ def runs(tiny_run: Run) -> dict[str, Run]:
     }
 
 
-def copying(folder: Folder, to: Path) -> Callable[[dict[str, Any]], None]:
+def copying(folder: Folder, to: Path) -> Listener:
     """Takes a copy in the middle of the second task, as if the run had been stopped there."""
 
-    def listen(event: dict[str, Any]) -> None:
-        if (event["event"], event.get("task"), event.get("epoch")) == ("train", 1, 1):
+    def listen(event: Event) -> None:
+        if isinstance(event, TrainStep) and (event.task, event.epoch) == (1, 1):
             shutil.copytree(folder.path, to, dirs_exist_ok=True)
 
     return listen
@@ -173,10 +174,12 @@ def do_all(ranks: Ranks, run: Run, root: Path, others: Path) -> None:
 
 
 def make_outliers(ranks: Ranks, run: Run, root: Path) -> None:
-    session, learner = prepare(run, root / "none", ranks=ranks, device=CPU)
+    context, learner = prepare(run, root / "none", ranks=ranks, device=CPU)
     learner.begin_task(3, (0, 0))
     assert run.vor is not None
-    features, labels, outliers = features_and_outliers(session, learner, run.vor, 0, 0)
+    features, labels, outliers = features_and_outliers(
+        context, learner, Features(context), run.vor, 0, 0
+    )
     names = {"features": features, "labels": labels, "outliers": outliers}
     save_file(names, root / f"outliers-{ranks.rank}.safetensors")
 

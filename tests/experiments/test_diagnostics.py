@@ -3,17 +3,28 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ovor.config import Run
+from ovor.data.batches import Batches
 from ovor.errors import OvorError
-from ovor.experiments.diagnostics import BINS, look_closely, measure_closeup
+from ovor.experiments.diagnostics import BINS, read_diagnostics
 from ovor.experiments.folder import Folder
-from ovor.experiments.runner import execute
+from ovor.experiments.runner import diagnose, execute
 from ovor.learners import METHODS
+from ovor.training.features import Features
 
 SMALL = {"ranpac": {"projection": 50}}
+
+
+def measured(folder: Folder) -> dict[str, Any]:
+    """Return what is measured on the weights that a run left."""
+    diagnose(folder)
+    found = read_diagnostics(folder)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -22,8 +33,9 @@ def test_right_answers_are_the_accuracy_of_every_method(
 ) -> None:
     run = replace(tiny_run, method=method, vor=None, epochs=1, options=SMALL.get(method, {}))
     folder = Folder(results)
-    result = execute(run, folder)
-    found = look_closely(folder)
+    result = execute(run, folder, diagnostics=True)
+    found = read_diagnostics(folder)
+    assert found == measured(folder)  # as on the features of the last evaluation
     counts = [sum(row) for row in found["confusion"]]
     accuracy = [100 * right / count for right, count in zip(found["right"], counts, strict=True)]
     assert accuracy == pytest.approx(result["accuracy"][-1], abs=1e-6)
@@ -35,7 +47,7 @@ def test_right_answers_are_the_accuracy_of_every_method(
 def test_what_is_seen_of_the_middle_task(tiny_run: Run, results: Path) -> None:
     folder = Folder(results)
     execute(tiny_run, folder)
-    found = look_closely(folder)
+    found = measured(folder)
     assert found["middle_task"] == 1
     sums = {kind: sum(counts) for kind, counts in found["energies"]["counts"].items()}
     assert sums == {"own": 8, "outliers": 16, "earlier": 12, "later": 4}  # beta is 8 a class
@@ -48,28 +60,32 @@ def test_what_is_seen_of_the_middle_task(tiny_run: Run, results: Path) -> None:
     assert boundary <= {tuple(point) for point in plane["features"]}
 
 
-def test_it_is_the_same_every_time_and_kept(tiny_run: Run, results: Path) -> None:
-    folder = Folder(results)
-    execute(tiny_run, folder)
-    found = measure_closeup(folder)
-    assert found == look_closely(folder)
-    before = folder.closeup_file.stat().st_mtime_ns
-    assert measure_closeup(folder) == found
-    assert folder.closeup_file.stat().st_mtime_ns == before
+def test_the_evaluation_s_features_are_not_computed_again(
+    tiny_run: Run, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested: list[int] = []
+    plain = Features.test_images
+
+    def counted(features: Features, task: int) -> Batches:
+        tested.append(task)
+        return plain(features, task)
+
+    monkeypatch.setattr(Features, "test_images", counted)
+    execute(tiny_run, Folder(results), diagnostics=True)
+    assert tested == [0, 0, 1, 0, 1, 2]  # by the evaluations after each task
+    assert read_diagnostics(Folder(results)) is not None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": 0}'])
-def test_what_cannot_be_used_is_measured_anew(content: str, tiny_run: Run, results: Path) -> None:
-    folder = Folder(results)
-    execute(tiny_run, folder)
-    folder.closeup_file.write_text(content)
-    assert measure_closeup(folder)["middle_task"] == 1
-    assert json.loads(folder.closeup_file.read_text()) == look_closely(folder)
+def test_what_cannot_be_used_is_not_read(content: str, results: Path) -> None:
+    results.mkdir()
+    Folder(results).closeup_file.write_text(content)
+    assert read_diagnostics(Folder(results)) is None
 
 
 def test_one_task_has_no_earlier_and_no_later(tiny_run: Run, results: Path) -> None:
     execute(replace(tiny_run, method="joint", vor=None), Folder(results))
-    found = look_closely(Folder(results))
+    found = measured(Folder(results))
     assert found["energies"]["counts"].keys() == {"own", "outliers"}
 
 
@@ -78,4 +94,4 @@ def test_without_weights_there_is_a_sentence(tiny_run: Run, results: Path) -> No
     execute(tiny_run, folder)
     folder.weights.unlink()
     with pytest.raises(OvorError, match="cannot be read"):
-        measure_closeup(folder)
+        diagnose(folder)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ovor.cli.analyses import doctor_command
-from ovor.data.datasets import SOURCES
+from ovor.cli.doctor import doctor_command
+from ovor.data import SOURCES
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,36 @@
 """A grid runs what is missing, skips what is done, and shares what runs have in common."""
 
-import os
 import signal
 import subprocess
-import sys
-import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ovor.config import RUN, Run
+from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
 from ovor.experiments.tables import Row
+from processes import alive, end, start, wait_until
+
+
+class Here:
+    """An executor that does each run in this process, which need not load torch again."""
+
+    jobs: int | None = 1
+
+    def submit(self, run: Run, path: Path, vor_cache: Path | None) -> None:
+        self.done = path, grid.execute_one(run, path, vor_cache)
+
+    def ended(self, seconds: float) -> Iterator[tuple[Path, dict[str, Any]]]:
+        yield self.done
+
+
+def run_here(rows: list[Row], seeds: list[int], out: Path) -> list[tuple[Row, int, dict[str, Any]]]:
+    return list(grid.run_on(nullcontext(Here()), rows, seeds, out))
 
 
 def test_missing_runs_are_done_and_finished_ones_are_not_repeated(
@@ -23,7 +40,7 @@ def test_missing_runs_are_done_and_finished_ones_are_not_repeated(
     first = list(grid.run_grid(rows, [0], tmp_path, jobs=2))
     assert {(row.label, seed) for row, seed, _ in first} == {("plain", 0), ("with VOR", 0)}
     written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
-    assert len(list(grid.run_grid(rows, [0, 1], tmp_path, jobs=2))) == 4
+    assert len(run_here(rows, [0, 1], tmp_path)) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in written.items())
 
 
@@ -39,55 +56,53 @@ def test_what_changes_the_time_alone_does_not_make_another_run(
     tiny_run: Run, tmp_path: Path
 ) -> None:
     quick = Row("quick", replace(tiny_run, workers=2, cache=0.1))
-    ((_, _, result),) = grid.run_grid([Row("plain", tiny_run)], [0], tmp_path, jobs=1)
-    found = list(grid.run_grid([quick], [0], tmp_path, jobs=1))
-    assert found == [(quick, 0, result)]
+    ((_, _, result),) = run_here([Row("plain", tiny_run)], [0], tmp_path)
+    assert run_here([quick], [0], tmp_path) == [(quick, 0, result)]
     long = Row("long", replace(tiny_run, data=f"folder:/{'long/' * 100}"))
     assert len(grid.folder_of(tmp_path, long, 0).path.name) < 200
 
 
 def test_a_run_in_two_rows_is_done_once(tiny_run: Run, tmp_path: Path) -> None:
     rows = [Row("one", tiny_run), Row("two", tiny_run)]
-    results = list(grid.run_grid(rows, [0], tmp_path, jobs=2))
+    results = run_here(rows, [0], tmp_path)
     assert [row.label for row, _, _ in results] == ["one", "two"]
     events = grid.folder_of(tmp_path, rows[0], 0).events_file.read_text()
     assert events.count('"finished"') == 1
 
 
-def test_runs_that_differ_in_vor_share_a_stem_and_leave_none(tiny_run: Run, tmp_path: Path) -> None:
+def test_runs_that_differ_in_vor_share_a_cache_and_leave_none(
+    tiny_run: Run, tmp_path: Path
+) -> None:
     assert tiny_run.vor is not None
     weights = (0.1, 0.2, 0.3)
     rows = [Row(f"{w}", replace(tiny_run, vor=replace(tiny_run.vor, weight=w))) for w in weights]
     todo = [(row, seed) for seed in (0, 1) for row in rows]
-    planned = list(grid.in_order(todo, tmp_path / ".stems"))
-    # The first of each seed before all others; each seed has a stem of its own.
+    planned = list(grid.in_order(todo, tmp_path))
+    # The first of each seed before all others; each seed has a cache of its own.
     assert [(row.label, seed) for row, seed, _ in planned[:2]] == [("0.1", 0), ("0.1", 1)]
-    assert len({stem for _, _, stem in planned}) == 2
-    results = {
-        (row.label, seed): result for row, seed, result in grid.run_grid(rows, [0], tmp_path, 1)
-    }
+    assert len({cache for _, _, cache in planned}) == 2
+    results = {row.label: result for row, _, result in run_here(rows, [0], tmp_path)}
     assert len(results) == 3
-    assert not list((tmp_path / ".stems").iterdir())
-    alone = next(iter(grid.run_grid(rows[2:], [0], tmp_path / "alone", 1)))
-    assert alone[2]["accuracy"] == results["0.3", 0]["accuracy"]
+    assert not list((tmp_path / grid.VOR_CACHES).iterdir())
+    ((_, _, alone),) = run_here(rows[2:], [0], tmp_path / "alone")
+    assert alone["accuracy"] == results["0.3"]["accuracy"]
 
 
-def test_the_stem_of_a_stopped_grid_is_used_and_removed(tiny_run: Run, tmp_path: Path) -> None:
+def test_the_vor_cache_of_a_stopped_grid_is_used_and_removed(tiny_run: Run, tmp_path: Path) -> None:
     row = Row("last of its family", tiny_run)
     name = grid.family(grid.run_of(row, 0))
     assert name is not None
-    (tmp_path / ".stems" / name).mkdir(parents=True)
-    ((_, _, stem),) = grid.in_order([(row, 0)], tmp_path / ".stems")
-    assert stem == tmp_path / ".stems" / name
-    list(grid.run_grid([row], [0], tmp_path, jobs=1))
-    assert not stem.exists()
+    left = tmp_path / grid.VOR_CACHES / name
+    left.mkdir(parents=True)
+    assert list(grid.in_order([(row, 0)], left.parent)) == [(row, 0, left)]
+    run_here([row], [0], tmp_path)
+    assert not left.exists()
 
 
-def test_a_run_without_family_has_no_stem(tiny_run: Run, tmp_path: Path) -> None:
+def test_a_run_without_family_has_no_vor_cache(tiny_run: Run, tmp_path: Path) -> None:
     rows = [Row("plain", replace(tiny_run, vor=None)), Row("with VOR", tiny_run)]
-    assert [stem for _, _, stem in grid.in_order([(row, 0) for row in rows], tmp_path)] == [
-        None
-    ] * 2
+    planned = grid.in_order([(row, 0) for row in rows], tmp_path)
+    assert [cache for _, _, cache in planned] == [None, None]
 
 
 def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_path: Path) -> None:
@@ -95,52 +110,18 @@ def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_pa
     folder = grid.folder_of(tmp_path, row, 0)
     folder.start(replace(grid.run_of(row, 0), lr=0.5))
     with pytest.raises(OvorError, match="other settings"):
-        list(grid.run_grid([row], [0], tmp_path, jobs=1))
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from ovor.config import RUN
-from ovor.experiments import grid
-from ovor.experiments.tables import Row
-
-if __name__ == "__main__":
-    run = RUN.validate_json(Path(sys.argv[1]).read_bytes())
-    list(grid.run_grid([Row("long", run)], [0], Path(sys.argv[2]), 1))
-"""
+        run_here([row], [0], tmp_path)
 
 
 def test_workers_go_when_the_grid_is_killed(tiny_run: Run, tmp_path: Path) -> None:
-    (tmp_path / "go.py").write_text(SCRIPT)
-    run = replace(tiny_run, epochs=100_000)
-    (tmp_path / "run.json").write_bytes(RUN.dump_json(run))
-    out = tmp_path / "out"
-    parent = subprocess.Popen(
-        [sys.executable, tmp_path / "go.py", tmp_path / "run.json", out], stderr=subprocess.DEVNULL
-    )
-    events = grid.folder_of(out, Row("long", run), 0).events_file
-    wait_until(lambda: events.exists() and "epoch" in events.read_text())
+    """Its own long run of the tiny images, as by the command."""
+    images = ("--data", tiny_run.data, "--backbone", tiny_run.backbone, "--tasks", "2")
+    few = ("--methods", "oneprompt", "--seeds", "0", "--jobs", "1", "--epochs", "100000")
+    parent = start(tmp_path, "ovor", "grid", *images, *few, "--out", "o")
+    wait_until(lambda: any('"epoch"' in f.read_text() for f in tmp_path.glob("o/*/events.jsonl")))
     children = subprocess.run(
         ["pgrep", "-P", str(parent.pid)], capture_output=True, text=True, check=True
     )
     parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    end(parent)
     wait_until(lambda: not any(alive(int(pid)) for pid in children.stdout.split()))
-
-
-def wait_until(condition: object, seconds: float = 60) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not (state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z")

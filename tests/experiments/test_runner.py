@@ -69,6 +69,6 @@ def test_learned_parameters_are_prompts_and_heads(tiny_run: Run, results: Path) 
 
 def test_two_processes_do_not_work_in_one_folder(tiny_run: Run, results: Path) -> None:
     folder = Folder(results)
-    with folder.alone(), pytest.raises(OvorError, match="Another process is at work"):
+    with folder.locked(), pytest.raises(OvorError, match="Another process is at work"):
         execute(tiny_run, folder)
     assert execute(tiny_run, folder)["seed"] == tiny_run.seed

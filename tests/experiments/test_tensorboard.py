@@ -3,13 +3,13 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ovor.config import Run
 from ovor.errors import OvorError
+from ovor.events import Event, TrainStep
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.experiments.tensorboard import Board
@@ -44,9 +44,9 @@ def test_a_stopped_run_goes_on_where_it_was(tiny_run: Run, tmp_path: Path) -> No
     folder = Folder(tmp_path / "stopped")
     board = Board(folder, tiny_run)
 
-    def until(event: dict[str, Any]) -> None:
+    def until(event: Event) -> None:
         board(event)
-        if event["event"] == "train" and (event["task"], event["epoch"]) == (1, 1):
+        if isinstance(event, TrainStep) and (event.task, event.epoch) == (1, 1):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

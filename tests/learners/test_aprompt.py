@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ovor.config import Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
+from ovor.events import Event, MeansUpdated
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
@@ -27,10 +28,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def batches(seed: int) -> Views:
+def batches(seed: int) -> Batches:
     """Two classes of nine images, in two batches."""
     images, labels = draw(18, 3, 14, 14, seed=seed).sigmoid(), torch.arange(18) // 9
-    return Views.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
+    return Batches.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
 
 
 @pytest.fixture
@@ -169,12 +170,12 @@ def test_a_run_stopped_while_it_makes_analogies_continues_exactly(
 ) -> None:
     run = replace(tiny_run, method="a-prompt", vor=None, epochs=2)
     unbroken, stopped = Folder(tmp_path / "unbroken"), Folder(tmp_path / "stopped")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     expected = execute(run, unbroken, events.append)
-    looks = [n for n, e in enumerate(events) if (e["event"], e["task"]) == ("means", 1)]
+    looks = [n for n, e in enumerate(events) if isinstance(e, MeansUpdated) and e.task == 1]
     before: Iterator[Any] = iter(events[: looks[len(looks) // 2]])
 
-    def interrupt(event: dict[str, Any]) -> None:
+    def interrupt(event: Event) -> None:
         if next(before, None) is None:
             raise StopError
 

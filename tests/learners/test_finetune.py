@@ -34,6 +34,6 @@ def test_joint_has_one_task_and_nothing_to_forget(
 
 
 def test_every_other_method_keeps_the_tasks(tiny_run: Run, tmp_path: Path) -> None:
-    session, learner = prepare(replace(tiny_run, method="finetune", vor=None), tmp_path / "c")
-    assert [len(task.classes) for task in session.tasks] == [3, 2, 1]
+    context, learner = prepare(replace(tiny_run, method="finetune", vor=None), tmp_path / "c")
+    assert [len(task.classes) for task in context.tasks] == [3, 2, 1]
     assert not learner.at_once

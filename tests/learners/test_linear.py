@@ -14,8 +14,8 @@ from ovor.experiments.runner import prepare
 from ovor.learners.linear import LinearOptions, LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
-from ovor.training.context import batches
-from ovor.training.loop import learn_task
+from ovor.training.features import Features, training_batches
+from ovor.training.loop import learn_epochs
 
 
 def images() -> torch.Tensor:
@@ -49,22 +49,22 @@ def test_the_loop_trains_it_as_regression_on_fixed_features(
 ) -> None:
     """Its epochs of cross-entropy by hand; VOR's come after, and change the head alone."""
     vor = tiny_run.vor if with_vor else None
-    session, probe = prepare(replace(tiny_run, method="linear", vor=vor), tmp_path / "c")
+    context, probe = prepare(replace(tiny_run, method="linear", vor=vor), tmp_path / "c")
     probe.begin_task(3, (0, 0))
     by_hand = torch.nn.Linear(64, 3)
     by_hand.load_state_dict(probe.get_submodule("head.tasks.0").state_dict())
-    optimizer = probe.optimizer(session.run)
+    optimizer = probe.optimizer(context.run)
     plain = torch.optim.Adam(by_hand.parameters())
     phase = 2 if vor else 4
-    for epoch, _ in learn_task(session, probe, optimizer, 0, 0):
+    for epoch, _ in learn_epochs(context, probe, Features(context), optimizer, 0, 0):
         weight = probe.get_parameter("head.tasks.0.weight")
         if epoch >= phase:
             assert not torch.allclose(weight, by_hand.weight)
             continue
         plain.param_groups[0]["lr"] = optimizer.param_groups[0]["lr"]
-        for views, labels in batches(session, 0, epoch, session.run.batch_size):
+        for views, labels in training_batches(context, 0, epoch, context.run.batch_size):
             with torch.no_grad():
-                features = session.backbone.vit(views)
+                features = context.backbone.vit(views)
             plain.zero_grad()
             F.cross_entropy(by_hand(features), labels).backward()  # type: ignore[no-untyped-call]
             plain.step()

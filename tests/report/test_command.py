@@ -1,13 +1,11 @@
 """`ovor report` as a person meets it."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from command import ovor
-from ovor.cli import main
 from ovor.config import Run
 from ovor.experiments.folder import Folder
 from ovor.presets import settings
@@ -55,21 +53,11 @@ def damaged(root: Path, kind: str, run: Run) -> None:
         ("no metrics", "A_T or F_T is missing"),
     ],
 )
-def test_bad_input_ends_in_a_sentence(
-    kind: str,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_bad_input_ends_in_a_sentence(kind: str, words: str, tmp_path: Path) -> None:
     if kind != "missing":
         damaged(tmp_path / "runs", kind, settings("quickdraw", "oneprompt"))
-    monkeypatch.setattr(sys, "argv", ["ovor", "report", str(tmp_path / "runs")])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    told = capsys.readouterr()
-    assert exit.value.code == 1
-    assert told.out == ""
-    assert words in told.err
-    assert told.err.count("\n") == 1
-    assert told.err.startswith("ovor: ")
+    done = ovor("report", tmp_path / "runs", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ovor: ")

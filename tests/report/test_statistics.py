@@ -1,14 +1,22 @@
-"""Intervals of paired differences, against scipy's own."""
+"""Intervals of paired differences and Student's t, against scipy's."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 
-from ovor.report.statistics import paired
+from ovor.report.statistics import paired, student_t
 
 VALUES = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_students_t_is_scipys(confidence: float) -> None:
+    for freedom in (*range(1, 60), 99, 100, 999, 1000, 9999, 10_000):
+        expected = stdtrit(freedom, (1 + confidence) / 2)
+        assert student_t(confidence, freedom) == pytest.approx(expected, rel=1e-10)
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=9))

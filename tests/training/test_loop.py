@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,19 @@ from ovor.analysis.cost import VIT_B
 from ovor.config import Run
 from ovor.data.folders import Files
 from ovor.errors import OvorError
+from ovor.events import EpochEnds, Event, FeaturesExtracted, HeadStep, ImagesTested, TaskEnds
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute, prepare
 from ovor.learners import METHODS, takes_vor
 from ovor.outliers import feature_buffer as store
-from ovor.training import context as feed
-from ovor.training import loop as loop
-from ovor.training.context import batches
-from ovor.training.loop import features_and_outliers, head_epoch, learn_task, lr_factors, train
+from ovor.training import features as feed
+from ovor.training import loop
+from ovor.training.checkpointing import Checkpoints
+from ovor.training.features import Features, training_batches
+from ovor.training.loop import features_and_outliers, head_epoch, learn_epochs, lr_factors, train
 
 
-# Values of methods.md, E: the first step is taken twice, and the end is not the nominal one.
+# docs/methods.md, schedule: the first step is taken twice, and the end is not the nominal one.
 @pytest.mark.parametrize(("epochs", "last"), [(50, 0.0474), (20, 0.0974)])
 def test_paper_schedule(epochs: int, last: float) -> None:
     factors = lr_factors("paper", epochs)
@@ -35,7 +38,7 @@ def test_paper_schedule(epochs: int, last: float) -> None:
     np.testing.assert_allclose(factors[1:], quarter[:-1])
 
 
-# The head phase of the paper starts and ends at these (methods.md, E).
+# The head phase of the paper starts and ends at these (docs/methods.md, schedule).
 @pytest.mark.parametrize(
     ("epochs", "head", "start", "end"), [(50, 10, 0.327, 0.047), (20, 4, 0.336, 0.097)]
 )
@@ -56,18 +59,18 @@ def test_one_epoch_is_allowed(schedule: str) -> None:
     assert lr_factors(schedule, 1) == [1.0]
 
 
-def events_of(run: Run, folder: Path) -> list[dict[str, Any]]:
-    seen: list[dict[str, Any]] = []
+def events_of(run: Run, folder: Path) -> list[Event]:
+    seen: list[Event] = []
     execute(run, Folder(folder), seen.append)
     return seen
 
 
 def test_head_phase_leaves_the_prompt_and_changes_the_head(tiny_run: Run, tmp_path: Path) -> None:
-    session, learner = prepare(tiny_run, tmp_path / "c")
+    context, learner = prepare(tiny_run, tmp_path / "c")
     learner.begin_task(3, (0, 0))
     optimizer = torch.optim.Adam(learner.learnable(), lr=1e-2)
     states, rates = [], []
-    for _ in learn_task(session, learner, optimizer, 0, 0):
+    for _ in learn_epochs(context, learner, Features(context), optimizer, 0, 0):
         rates.append(optimizer.param_groups[0]["lr"])
         states.append({k: v.clone() for k, v in learner.learned_state().items()})
     assert rates == pytest.approx([1e-2 * factor for factor in lr_factors("paper", 4)])
@@ -85,7 +88,7 @@ def test_refresh_per_epoch_or_per_task(
 ) -> None:
     assert tiny_run.vor is not None
     run = replace(tiny_run, vor=replace(tiny_run.vor, refresh=refresh))
-    seen = [e["images"] for e in events_of(run, results) if e["event"] == "features"]
+    seen = [e.images for e in events_of(run, results) if isinstance(e, FeaturesExtracted)]
     assert sum(seen) == passes * 60  # all training images, once a pass
 
 
@@ -93,9 +96,11 @@ def head_after(run: Run, folder: Path, **changes: Any) -> torch.Tensor:
     """The first task's head with some of VOR's settings changed."""
     assert run.vor is not None
     vor = replace(run.vor, tau_outlier=1.0, weight=1.0, **changes)
-    session, learner = prepare(replace(run, vor=vor), folder / "c")
+    context, learner = prepare(replace(run, vor=vor), folder / "c")
     learner.begin_task(3, (0, 0))
-    for _ in learn_task(session, learner, torch.optim.Adam(learner.learnable(), 1e-2), 0, 0):
+    for _ in learn_epochs(
+        context, learner, Features(context), torch.optim.Adam(learner.learnable(), 1e-2), 0, 0
+    ):
         pass
     return learner.learned_state()["head.tasks.0.weight"]
 
@@ -122,9 +127,9 @@ def test_head_phase_is_cross_entropy_and_both_hinges_on_stored_features(
     assert tiny_run.vor is not None
     vor = replace(tiny_run.vor, tau_outlier=1.0)
     run = replace(tiny_run, vor=vor, batch_size=30)
-    session, learner = prepare(run, tmp_path / "c")
+    context, learner = prepare(run, tmp_path / "c")
     learner.begin_task(3, (0, 0))
-    stored = features_and_outliers(session, learner, vor, 0, 0)
+    stored = features_and_outliers(context, learner, Features(context), vor, 0, 0)
     features, labels, outliers = stored
     part = learner.get_submodule("head.tasks.0")
     own, outside = part(features), part(outliers)
@@ -133,15 +138,15 @@ def test_head_phase_is_cross_entropy_and_both_hinges_on_stored_features(
         + F.huber_loss((1 + outside.logsumexp(1)).relu(), torch.zeros(24))
     )
     optimizer = torch.optim.SGD(part.parameters(), lr=0.0)
-    loss = head_epoch(session, learner, optimizer, vor, stored, 0, 0)
+    loss = head_epoch(context, learner, optimizer, vor, stored, 0, 0)
     assert loss == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) -> None:
     """DualPrompt chooses its expert by key at inference, also in the pass that feeds VOR."""
-    session, learner = prepare(replace(tiny_run, method="dualprompt"), tmp_path / "c")
+    context, learner = prepare(replace(tiny_run, method="dualprompt"), tmp_path / "c")
     for task in (0, 1):
-        learner.begin_task(len(session.tasks[task].classes), (0, task))
+        learner.begin_task(len(context.tasks[task].classes), (0, task))
     keys = [learner.get_parameter(f"prompt.keys.{n}") for n in (0, 1)]
     with torch.no_grad():  # every query is nearer to the first task's key
         keys[1].copy_(-keys[0])
@@ -149,12 +154,14 @@ def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) 
         keys[0].copy_(query.expand_as(keys[0]))
         keys[1].copy_(-query.expand_as(keys[1]))
     assert tiny_run.vor is not None
-    features, labels, outliers = features_and_outliers(session, learner, tiny_run.vor, 1, 0)
+    features, labels, outliers = features_and_outliers(
+        context, learner, Features(context), tiny_run.vor, 1, 0
+    )
     assert features.shape == (20, 64)
     assert sorted(set(labels.tolist())) == [0, 1]
     assert outliers.shape == (8 * 2, 64)
     assert not features.requires_grad
-    images, _ = next(iter(batches(session, 1, 0, 8)))
+    images, _ = next(iter(training_batches(context, 1, 0, 8)))
     with torch.no_grad():
         torch.testing.assert_close(features[:8], learner.eval().features(images))
         assert not torch.allclose(features[:8], learner.train().features(images))
@@ -178,8 +185,8 @@ def test_features_in_files_give_the_same_weights(
 
 
 def test_each_test_image_is_seen_once_per_evaluation(tiny_run: Run, results: Path) -> None:
-    seen = [e for e in events_of(tiny_run, results) if e["event"] == "test"]
-    per_task = [sum(e["images"] for e in seen if e["task"] == t) for t in range(3)]
+    seen = [e for e in events_of(tiny_run, results) if isinstance(e, ImagesTested)]
+    per_task = [sum(e.images for e in seen if e.task == t) for t in range(3)]
     assert per_task == [12, 12 + 8, 12 + 8 + 4]
 
 
@@ -206,7 +213,7 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
     options = {"projection": 20} if method == "ranpac" else {}
     run = replace(tiny_run, method=method, vor=vor, options=options)
     unbroken = Folder(tmp_path / "unbroken")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     expected = execute(run, unbroken, events.append)
     reference = unbroken.weights.read_bytes()
     # In the middle of an epoch, of the feature pass, of the head phase, of a test, between tasks.
@@ -217,27 +224,27 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
         folder = Folder(tmp_path / f"stopped{stop}")
         before = iter(events[:stop])
 
-        def interrupt(event: dict[str, Any], before: Iterator[Any] = before) -> None:
+        def interrupt(event: Event, before: Iterator[Any] = before) -> None:
             if next(before, None) is None:
                 raise StopError
 
         with pytest.raises(StopError):
             execute(run, folder, interrupt)
         assert not folder.finished
-        seen: list[dict[str, Any]] = []
+        seen: list[Event] = []
         result = execute(run, folder, seen.append)
-        finished = [e for e in events[:stop] if e["event"] == "epoch"]
-        redone = [e for e in seen if e["event"] == "epoch"]
-        whole = [e for e in events if e["event"] == "epoch"]
+        finished = [e for e in events[:stop] if isinstance(e, EpochEnds)]
+        redone = [e for e in seen if isinstance(e, EpochEnds)]
+        whole = [e for e in events if isinstance(e, EpochEnds)]
         assert len(finished) + len(redone) == len(whole)  # nothing twice, nothing left out
         for key in ("accuracy", "accuracy_task_id_given", "metrics"):
             assert result[key] == expected[key]
         assert folder.weights.read_bytes() == reference
 
 
-def last_head_epoch(events: list[dict[str, Any]]) -> int:
+def last_head_epoch(events: list[Event]) -> int:
     """In the second and last head epoch of the first task."""
-    return next(i for i, e in enumerate(events) if (e["event"], e.get("epoch")) == ("head", 3)) + 1
+    return next(i for i, e in enumerate(events, 1) if isinstance(e, HeadStep) and e.epoch == 3)
 
 
 def test_other_weights_do_not_continue_a_run(tiny_run: Run, tmp_path: Path) -> None:
@@ -246,8 +253,8 @@ def test_other_weights_do_not_continue_a_run(tiny_run: Run, tmp_path: Path) -> N
     (tmp_path / "copy.safetensors").write_bytes(content)
     folder = Folder(tmp_path / "run")
 
-    def interrupt(event: dict[str, Any]) -> None:
-        if event["event"] == "task":
+    def interrupt(event: Event) -> None:
+        if isinstance(event, TaskEnds):
             raise StopError
 
     with pytest.raises(StopError):
@@ -259,13 +266,13 @@ def test_other_weights_do_not_continue_a_run(tiny_run: Run, tmp_path: Path) -> N
 
 def test_few_images_are_enough(tiny_run: Run, tmp_path: Path) -> None:
     """Fewer images than K, than alpha * C, and a class with one image."""
-    session, learner = prepare(tiny_run, tmp_path / "c")
-    part = session.tasks[0].train
+    context, learner = prepare(tiny_run, tmp_path / "c")
+    part = context.tasks[0].train
     chosen = [0, 1, -1]  # two images of one class and one of another
     few = replace(part, indices=part.indices[chosen], labels=part.labels[chosen])
     assert len(set(few.labels.tolist())) == 2
-    tasks = (replace(session.tasks[0], train=few),)
-    position = train(replace(session, tasks=tasks), learner)
+    context = replace(context, tasks=(replace(context.tasks[0], train=few),))
+    position = train(context, learner, Features(context), Checkpoints(context))
     assert all(torch.isfinite(t).all() for t in learner.learned_state().values())
     assert len(position.accuracy) == 1
 
@@ -286,29 +293,34 @@ def test_what_is_known_of_test_images_is_what_would_be_computed_again(
     """Queries of prompts, and features that no later task changes, to the bit."""
     options = {"projection": 50} if method == "ranpac" else {}  # of the usual 10,000
     run = replace(tiny_run, method=method, options=options, vor=None, epochs=1)
-    session, learner = prepare(run, tmp_path / "c")
-    train(session, learner)
-    last = len(session.tasks) - 1
-    event = {"event": "test"}
+    context, learner = prepare(run, tmp_path / "c")
+    features = Features(context)
+    train(context, learner, features, Checkpoints(context))
+    last = len(context.tasks) - 1
+    report = partial(ImagesTested, last)
     with torch.no_grad():
-        for number in range(len(session.tasks)):
-            known, _ = loop.tested(session, learner, last, number)
-            again, _ = feed.features_of(
-                session, learner.features, feed.test_images(session, number), event
-            )
+        for number in range(len(context.tasks)):
+            known, _ = features.of_test(learner, last, number)
+            later, _ = features.of_test(learner, last + 1, number)
+            images = Features(context).test_images(number)
+            again, _ = features.extract(learner.features, images, report)
             assert torch.equal(known, again)
+            assert torch.equal(later, again)
 
 
 @pytest.mark.parametrize(("method", "passes"), [("oneprompt", 1), ("l2p", 1), ("linear", 0)])
 def test_a_task_tested_again_costs_one_pass_at_most(
     tiny_run: Run, tmp_path: Path, method: str, passes: int
 ) -> None:
-    session, learner = prepare(replace(tiny_run, method=method, vor=None, epochs=1), tmp_path / "c")
-    train(session, learner)
+    context, learner = prepare(replace(tiny_run, method=method, vor=None, epochs=1), tmp_path / "c")
+    features = Features(context)
+    train(context, learner, features, Checkpoints(context))
     counted = []
     learner.backbone.norm.register_forward_hook(lambda *_: counted.append(1))
     with torch.no_grad():
-        loop.tested(session, learner, 2, 0)
+        features.of_test(learner, 2, 0)
+        assert not counted  # the evaluation after the last task has computed it
+        features.of_test(learner, 3, 0)
     assert len(counted) == passes * 2  # 12 test images in batches of 8
 
 
@@ -318,16 +330,18 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole(
 ) -> None:
     """Up to rounding: sums of a few float32 numbers in another order."""
     run = replace(tiny_run, method=method, vor=None)
-    session, learner = prepare(run, tmp_path / "c")
-    learner.begin_task(len(session.tasks[0].classes), (0, 0))
+    context, learner = prepare(run, tmp_path / "c")
+    learner.begin_task(len(context.tasks[0].classes), (0, 0))
     assert learner.separable
-    images, labels = next(batches(session, 0, 0, 8))
+    images, labels = next(training_batches(context, 0, 0, 8))
     found = []
     for size in (8, 3):
         optimizer = torch.optim.SGD(learner.learnable() or [torch.zeros(1)], lr=0.0)
         if not learner.epochs(run, 0):
             pytest.skip("it has no steps")
-        loss = loop.descend(learner.train(), optimizer, torch.Tensor.backward, images, labels, size)
+        loss = loop.train_step(
+            learner.train(), optimizer, torch.Tensor.backward, images, labels, size
+        )
         gradients = [p.grad.clone() for p in learner.learnable() if p.grad is not None]
         found.append([loss, *gradients])
     assert len(found[0]) > 1
@@ -342,11 +356,11 @@ def test_parts_are_small_unless_the_loss_looks_at_the_whole_batch(
     """L2P's matching as released does."""
     monkeypatch.setattr(feed, "KEPT_BLOCK", 1)
     run = replace(tiny_run, method="l2p", options={"match": match}, vor=None)
-    session, learner = prepare(run, tmp_path / "c")
+    context, learner = prepare(run, tmp_path / "c")
     learner.begin_task(3, (0, 0))
     sizes = []
     learner.prompt.register_forward_pre_hook(lambda _, queries: sizes.append(len(queries[0])))
-    loop.train_epoch(session, learner, learner.optimizer(run), 0, 0)
+    loop.train_epoch(context, learner, learner.optimizer(run), 0, 0)
     assert max(sizes) == largest
     assert sum(sizes) == 30  # every training image of the task, once
 
@@ -362,7 +376,7 @@ def test_vit_b_goes_in_parts_on_a_cpu_and_the_embedded_network_whole() -> None:
 def test_a_few_test_images_are_read_once(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, read: int
 ) -> None:
-    session, _ = prepare(tiny_run, tmp_path / "c")
+    context, _ = prepare(tiny_run, tmp_path / "c")
     monkeypatch.setattr(feed, "KEPT_VIEWS", limit)
     paths = []
     plain = Files.image
@@ -372,7 +386,8 @@ def test_a_few_test_images_are_read_once(
         return plain(files, index)
 
     monkeypatch.setattr(Files, "image", noted)
-    first, again = (list(feed.test_images(session, 0)) for _ in range(2))
+    features = Features(context)
+    first, again = (list(features.test_images(0)) for _ in range(2))
     assert len(paths) == read
     for one, other in zip(first, again, strict=True):
         assert all(map(torch.equal, one, other))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ovor.config import Run
+from ovor.events import Event, FeaturesExtracted, HeadStep, ImagesTested, TaskEnds, TrainStep
 from ovor.experiments.folder import Folder
 from ovor.experiments.grid import family
 from ovor.experiments.runner import execute
@@ -15,18 +16,18 @@ METHODS_WITH_VOR = [name for name in METHODS if takes_vor(name)]
 
 
 @pytest.mark.parametrize("method", METHODS_WITH_VOR)
-def test_what_comes_from_the_stem_is_what_the_run_would_have_computed(
+def test_what_comes_from_the_cache_is_what_the_run_would_have_computed(
     method: str, tiny_run: Run, tmp_path: Path
 ) -> None:
     run = replace(tiny_run, method=method)
     assert run.vor is not None
     other = replace(run, vor=replace(run.vor, weight=5.0, hinge="mse", terms="current"))
     assert family(run) == family(other)
-    stem = tmp_path / "stem"
-    events: list[str] = []
-    first = execute(run, Folder(tmp_path / "first"), stem=stem)
+    cache = tmp_path / "cache"
+    events: list[type] = []
+    first = execute(run, Folder(tmp_path / "first"), vor_cache=cache)
     shared = execute(
-        other, Folder(tmp_path / "shared"), lambda e: events.append(e["event"]), stem=stem
+        other, Folder(tmp_path / "shared"), lambda e: events.append(type(e)), vor_cache=cache
     )
     alone = execute(other, Folder(tmp_path / "alone"))
     assert shared["accuracy"] == alone["accuracy"]
@@ -38,23 +39,23 @@ def test_what_comes_from_the_stem_is_what_the_run_would_have_computed(
     )
     assert first["learnable_parameters"] == alone["learnable_parameters"]
     # No image went through the network again, but for what SLCA does after a task.
-    assert not {"train", "features", "test"} & set(events)
-    assert "head" in events
+    assert not {TrainStep, FeaturesExtracted, ImagesTested} & set(events)
+    assert HeadStep in events
 
 
-def test_a_run_stopped_between_two_tasks_continues_from_the_stem(
+def test_a_run_stopped_between_two_tasks_continues_from_the_cache(
     tiny_run: Run, tmp_path: Path
 ) -> None:
-    stem = tmp_path / "stem"
-    whole = execute(tiny_run, Folder(tmp_path / "whole"), stem=stem)
+    cache = tmp_path / "cache"
+    whole = execute(tiny_run, Folder(tmp_path / "whole"), vor_cache=cache)
 
-    def stop(event: dict[str, object]) -> None:
-        if event["event"] == "task" and event["task"] == 1:
+    def stop(event: Event) -> None:
+        if isinstance(event, TaskEnds) and event.task == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(tiny_run, Folder(tmp_path / "stopped"), stop, stem=stem)
-    again = execute(tiny_run, Folder(tmp_path / "stopped"), stem=stem)
+        execute(tiny_run, Folder(tmp_path / "stopped"), stop, vor_cache=cache)
+    again = execute(tiny_run, Folder(tmp_path / "stopped"), vor_cache=cache)
     assert again["accuracy"] == whole["accuracy"]
     assert Folder(tmp_path / "stopped").weights.read_bytes() == (
         Folder(tmp_path / "whole").weights.read_bytes()

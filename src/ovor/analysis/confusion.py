@@ -1,6 +1,6 @@
-"""How often the toy takes one task's points for another's, with VOR and without, in numbers.
+"""The numbers beside Figure 1: how often the toy takes one task's points for another's.
 
-These are the numbers that stand beside Figure 1: for the seed of the picture and over many.
+With VOR and without, for the seed of the picture and over many.
 """
 
 import json
@@ -27,12 +27,12 @@ class Sample:
 
     position: tuple[float, float]
     scores: dict[str, tuple[float, ...]]  # by row, of the four classes
-    of: int  # so many points are like it
+    of: int  # how many points are like it
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Both rows of the picture, which differ in VOR alone."""
+    """The trained heads of both rows of the picture, which differ in VOR alone."""
 
     seed: int
     test: Points
@@ -47,7 +47,7 @@ def train_pair(toy: Toy, seed: int) -> Pair:
 
 @torch.no_grad()
 def measure(toy: Toy, pair: Pair) -> dict[str, Any]:
-    """In percent of the held-out points; energies are of the outliers that VOR was given last."""
+    """Return shares of the held-out points in percent, and the energy of VOR's last outliers."""
     outliers = pair.rows["with VOR"].outliers
     nearest = torch.cdist(pair.test.features, torch.tensor(toy.means)).argmin(1)
     return {
@@ -59,16 +59,16 @@ def measure(toy: Toy, pair: Pair) -> dict[str, Any]:
 
 def measure_row(trained: Trained, test: Points, outliers: tuple[Tensor, ...]) -> dict[str, float]:
     scores = trained.classifier(test.features)
-    answers, task = scores.argmax(1), test.labels // CLASSES
+    predicted, task = scores.argmax(1), test.labels // CLASSES
     inside = scores.unflatten(1, (-1, CLASSES))[torch.arange(len(task)), task]
     energies = [
         energy(part(trained.classifier.lift(outside)))
         for part, outside in zip(trained.classifier.head.tasks, outliers, strict=True)
     ]
     return {
-        "accuracy": share(answers == test.labels),
+        "accuracy": share(predicted == test.labels),
         "accuracy_task_id_given": share(inside.argmax(1) == test.labels % CLASSES),
-        "inter_task_confusion": share(answers // CLASSES != task),
+        "inter_task_confusion": share(predicted // CLASSES != task),
         "outlier_energy": float(torch.cat(energies).mean()),
     }
 
@@ -79,7 +79,7 @@ def share(right: Tensor) -> float:
 
 @torch.no_grad()
 def find_sample(toy: Toy, pair: Pair) -> Sample | None:
-    """Of all such points the one nearest the middle of its class: the most usual, not the best."""
+    """Return the point nearest the middle of its class: the most usual one, not the best."""
     first = pair.test.features[pair.test.labels == 0]
     scores = {row: trained.classifier(first) for row, trained in pair.rows.items()}
     wrong, right = (scores[row].argmax(1) for row in ROWS)
@@ -92,7 +92,7 @@ def find_sample(toy: Toy, pair: Pair) -> Sample | None:
 
 
 def numbers(toy: Toy, pair: Pair, seeds: Iterable[int]) -> dict[str, Any]:
-    """All that the command prints: the picture's seed, its marked sample, the mean over seeds."""
+    """Return all that the command prints: the picture's seed, its sample, the mean over seeds."""
     sample = find_sample(toy, pair)
     each = [measure(toy, pair if seed == pair.seed else train_pair(toy, seed)) for seed in seeds]
     return {

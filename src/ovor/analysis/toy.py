@@ -19,15 +19,13 @@ from ovor.seeds import HEAD_ORDER, NOISE, WEIGHTS, generator
 from ovor.training.loop import lr_factors
 
 TASKS, CLASSES = 2, 2  # classes of each task
-LAYER, TRAIN, TEST = range(3, 6)  # what a key is for, beside the uses in ovor.seeds
-
-
+LAYER, TRAIN, TEST = range(3, 6)  # uses of a random key, beside those in ovor.seeds
 ROOT = 3**0.5
 
 
 @dataclass(frozen=True)
 class Toy:
-    """All settings. Those of VOR and the size of a task are the paper's (ImageNet-R)."""
+    """All settings; those of VOR and the size of a task are the paper's (ImageNet-R)."""
 
     # Classes 1, 2 and 3 at the corners of a triangle, class 4 behind class 3: neighbours are always
     # 4 standard deviations apart, and task 1 lies where the score of class 3 grows.
@@ -55,12 +53,13 @@ class Points:
     labels: Tensor  # n, counted over both tasks
 
     def of_task(self, task: int) -> "Points":
-        """With labels counted within it."""
+        """Return the points of one task, with labels counted within it."""
         inside = self.labels // CLASSES == task
         return Points(self.features[inside], self.labels[inside] - task * CLASSES)
 
 
 def draw_points(toy: Toy, count: int, seed: int, use: int) -> Points:
+    """Draw so many points of each class from its Gaussian."""
     labels = torch.arange(TASKS * CLASSES).repeat_interleave(count)
     noise = torch.randn(len(labels), 2, generator=generator(seed, use))
     return Points(torch.tensor(toy.means)[labels] + toy.std * noise, labels)
@@ -88,7 +87,7 @@ class ToyClassifier(nn.Module):
         return self.head.current(self.lift(features))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores of all classes so far; the largest is the answer, whatever its task."""
+        """Return the scores of all classes so far; the largest is the prediction."""
         return self.head(self.lift(features))  # type: ignore[no-any-return]
 
 
@@ -99,7 +98,7 @@ class Trained:
 
 
 def train_toy(toy: Toy, seed: int, vor: Vor | None) -> Trained:
-    """Both tasks in turn. With and without VOR all else is equal, the number of steps too."""
+    """Learn both tasks in turn; with and without VOR all else is equal, the number of steps too."""
     points = draw_points(toy, toy.train, seed, TRAIN)
     classifier = ToyClassifier(toy, seed)
     outliers = tuple(
@@ -111,7 +110,7 @@ def train_toy(toy: Toy, seed: int, vor: Vor | None) -> Trained:
 def learn_task(
     toy: Toy, seed: int, vor: Vor | None, classifier: ToyClassifier, points: Points, task: int
 ) -> Tensor:
-    """Algorithm 1 without a prompt, which here has nothing to do; gives the last outliers."""
+    """Learn a task by Algorithm 1 without a prompt; return the outliers of the last epoch."""
     classifier.head.begin_task(CLASSES, generator(seed, task, WEIGHTS))
     optimizer = torch.optim.Adam(p for p in classifier.parameters() if p.requires_grad)
     head_phase = toy.epochs - (vor.epochs if vor else 0)

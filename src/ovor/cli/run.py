@@ -3,27 +3,18 @@
 import argparse
 import dataclasses
 import json
-import re
 import sys
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
-from ovor.cli.exits import stopped, wrong_usage
-from ovor.cli.report import write_report
+from ovor.cli.exits import wrong_usage
 from ovor.config import Run
-from ovor.errors import OvorError
 from ovor.presets import SETTINGS, settings
-
-if TYPE_CHECKING:
-    from ovor.distributed.cluster import Crew
-    from ovor.distributed.launch import Beginning
-    from ovor.experiments.folder import Folder
 
 Options = TypeVar("Options")
 EARLY = ("method", "data", "vor_preset", "tasks", "from", "epochs")
@@ -66,102 +57,13 @@ class RunArguments(Generic[Options]):
 def run_command(argv: list[str]) -> None:
     """One experiment: method x data x tasks x seed. With no argument, OVOR on drawings."""
     arguments = parse_run(argv)
-    from ovor.distributed.cluster import crew_of
-    from ovor.distributed.launch import given, join, start
-    from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import silent
-    from ovor.report import make
+    from ovor.cli.running import carry_out  # imports torch, which the help does not wait for
 
-    crew = crew_of(arguments.run)
-    chosen: list[Folder] = []
-    asked = None if arguments.resume else arguments.run
-
-    def begin() -> tuple[Run, Path]:
-        chosen.append(choose_folder(arguments))
-        return what_to_run(arguments, argv, chosen[0]), chosen[0].path
-
-    try:
-        if crew.started:
-            result = join(crew, arguments.run, begin, RunProgress, asked)
-        elif crew.first:
-            result = begin_here(crew, arguments.run, begin)
-        else:
-            nothing = partial(given, Run(), Path())
-            result = start(crew, arguments.run, nothing, silent, asked)
-    except KeyboardInterrupt:
-        if not crew.first:
-            sys.exit(130)
-        if not chosen or not chosen[0].run_file.exists():
-            raise
-        sys.exit(stopped(f"Stopped. Continue with: {how_to_continue(chosen[0])}"))
-    if result is None:  # the first process tells
-        return
-    (folder,) = chosen
-    if arguments.json:
-        print(json.dumps(result), flush=True)
-    else:
-        show(result, folder.path)
-    if not arguments.no_report:
-        write_report(lambda: make.of_folders([folder.path]), folder.report_file)
-
-
-def begin_here(crew: "Crew", asked: Run, begin: "Beginning") -> dict[str, Any] | None:
-    """On the first machine: in this process, or in as many as the run wants."""
-    from ovor.distributed.cluster import crew_of
-    from ovor.distributed.launch import given, refused, start
-    from ovor.experiments.folder import Folder
-    from ovor.experiments.progress import RunProgress
-    from ovor.experiments.runner import execute, silent
-
-    try:
-        run, path = begin()
-    except OvorError as error:
-        if crew.nodes > 1:  # other machines wait
-            start(crew, asked, partial(refused, error), silent)
-        raise
-    crew, folder = crew_of(run), Folder(path)
-    with RunProgress(run) as listen:
-        if crew.size == 1 or (folder.finished and crew.nodes == 1):
-            return execute(run, folder, listen)
-        return start(crew, run, partial(given, run, path), listen)
-
-
-def how_to_continue(folder: "Folder") -> str:
-    """With the numbers of processes, which several machines must be told."""
-    from ovor.experiments.folder import read_run
-
-    run = read_run(folder.run_file)
-    many = f" --devices {run.devices} --nodes {run.nodes}, on each" if run.nodes > 1 else ""
-    return f"ovor run --resume --out {folder.path}{many}"
-
-
-def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: "Folder") -> Run:
-    from ovor.experiments.folder import read_run
-
-    if not arguments.resume:
-        return arguments.run
-    run = read_run(folder.run_file)
-    if says_what_to_run(argv) and run.essence != arguments.run.essence:
-        raise OvorError(
-            f"{folder.path} was started with other settings: leave out every flag but --resume, "
-            "--out, --devices and --nodes, or start anew without --resume."
-        )
-    names = [flag.removeprefix("--") for flag in SHARING & flags(argv)]
-    return replace(run, **{name: getattr(arguments.run, name) for name in names})
-
-
-def show(result: dict[str, Any], where: Path) -> None:
-    from rich.console import Console
-
-    from ovor.experiments.progress import result_table
-
-    console = Console()
-    console.print(result_table(result))
-    console.print(f"Results in {where}", highlight=False, soft_wrap=True)
+    carry_out(arguments, argv)
 
 
 def parse_run(argv: list[str]) -> RunArguments[Any]:
-    """The arguments, with the defaults of the data set and method that they name.
+    """Return the arguments, with the defaults of the data set and method that they name.
 
     Those must be known first: a method's own options are flags only if it is the one chosen.
     """
@@ -210,7 +112,7 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
 
 
 def shortened(run: Run, argv: list[str], epochs: str) -> Run:
-    """With fewer epochs than are usual for VOR alone, it has the same share of them."""
+    """Return the run with as small a share of VOR's epochs, if fewer epochs are asked for."""
     few = int(epochs) if epochs.isdigit() else 0
     if not run.vor or "--vor.epochs" in flags(argv) or not 1 < few <= run.vor.epochs:
         return run
@@ -219,7 +121,7 @@ def shortened(run: Run, argv: list[str], epochs: str) -> Run:
 
 
 def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
-    """The flags that decide which other flags there are, and the preset."""
+    """Return the flags that decide which other flags there are, and the preset."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in EARLY:
         early.add_argument("--" + name.replace("_", "-"))
@@ -233,7 +135,7 @@ def name_first(argv: list[str]) -> tuple[dict[str, str | None], str]:
 def check_names(
     parsed: RunArguments[Any], named: dict[str, str | None], preset: str, base: Run
 ) -> None:
-    """What was read first must be what was meant."""
+    """Refuse arguments of which `name_first` read others than were meant."""
     if parsed.preset != preset:
         sys.exit(wrong_usage(f"Put the preset first: ovor run {parsed.preset} ..."))
     if parsed.vor_preset != (named["vor_preset"] or "paper") or parsed.run.data != base.data:
@@ -244,28 +146,6 @@ def check_names(
         sys.exit(wrong_usage(f"--vor-preset needs a method with +vor, not {base.method}."))
 
 
-def says_what_to_run(argv: list[str]) -> bool:
-    """Whether any argument does more than say where a run is and how to show it."""
-    return bool(flags(argv) - SHOWING - SHARING) or argv[0] in SETTINGS
-
-
 def flags(argv: list[str]) -> set[str]:
+    """Return the names of all flags that are given."""
     return {argument.partition("=")[0] for argument in argv if argument.startswith("--")}
-
-
-def choose_folder(arguments: RunArguments[Any]) -> "Folder":
-    from ovor.experiments.folder import Folder, new_folder, unfinished_folder
-
-    run = arguments.run
-    data = re.sub(r"[/:*?{}\[\]]", "_", run.data)
-    parent, name = Path("runs"), f"{data}-{run.name}-seed{run.seed}"
-    if arguments.out is None:
-        return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
-    folder = Folder(arguments.out)
-    if arguments.resume and not folder.run_file.exists():
-        raise OvorError(f"There is no run in {folder.path} to resume.")
-    if not arguments.resume and folder.path.exists() and any(folder.path.iterdir()):
-        raise OvorError(
-            f"{folder.path} is not empty: add --resume to continue the run in it, or name another."
-        )
-    return folder

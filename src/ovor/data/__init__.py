@@ -1,8 +1,101 @@
-"""Data sets and how they become a sequence of tasks (Sec. 5, class-incremental protocol).
+"""Data sets by name, and how they become a sequence of tasks (Sec. 5, class-incremental protocol).
 
-This package imports no torch; `ovor.data.loader` does.
+There are the embedded drawings, the data sets of the paper (Sec. 5.1), which are read from the data
+folder (`ovor.data.sources`), and one's own images. Importing this package imports no torch; its
+modules `loader` and `batches` do.
 """
 
-from ovor.data.datasets import DATASETS, Dataset, Images, load_dataset
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["DATASETS", "Dataset", "Images", "load_dataset"]
+from ovor.data import cifar_100, cub_200, imagenet_a, imagenet_r
+from ovor.data.base import Dataset, Images
+from ovor.data.embedded import quickdraw, quickdraw_dev
+from ovor.data.folders import folder
+from ovor.data.hf import hugging_face
+from ovor.data.shards import shards
+from ovor.data.sources import Source
+from ovor.errors import OvorError
+
+__all__ = ["DATASETS", "SOURCES", "Dataset", "Images", "describe", "load_dataset"]
+
+DATASETS: dict[str, Callable[[], Dataset]] = {
+    "quickdraw": quickdraw,
+    "quickdraw-dev": quickdraw_dev,
+    "imagenet-r": imagenet_r.imagenet_r,
+    "imagenet-r:pilot": imagenet_r.imagenet_r_pilot,
+    "cifar-100": cifar_100.cifar_100,
+    "cub-200": cub_200.cub_200,
+    "cub-200:pilot": cub_200.cub_200_pilot,
+    "imagenet-a": imagenet_a.imagenet_a,
+}
+SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (
+        imagenet_r.SOURCE,
+        imagenet_r.PILOT,
+        cifar_100.SOURCE,
+        cub_200.SOURCE,
+        cub_200.PILOT,
+        imagenet_a.SOURCE,
+    )
+}
+# One's own images, by what stands before the colon.
+OWN: dict[str, Callable[[str], Dataset]] = {
+    "folder": folder,
+    "shards": shards,
+    "hf": hugging_face,
+}
+
+
+def load_dataset(name: str) -> Dataset:
+    kind, colon, place = name.partition(":")
+    own = OWN.get(kind) if colon else None
+    if not own and name not in DATASETS:
+        raise OvorError(
+            f"There is no data set '{name}': choose {', '.join(DATASETS)}, folder:PATH, "
+            "shards:PATTERN or hf:NAME."
+        )
+    try:
+        return own(place) if own else DATASETS[name]()
+    except OSError as error:
+        raise _unreadable(error, name) from error
+
+
+def _unreadable(error: OSError, name: str) -> OvorError:
+    return OvorError(
+        f"{error.filename or name} cannot be read ({error.strerror or error}): allow this user to "
+        "read it, or copy it anew."
+    )
+
+
+@dataclass(frozen=True)
+class Description:
+    """What this machine has of a data set of the paper."""
+
+    name: str
+    looked: tuple[Path, ...]
+    found: Path | None
+    problem: str
+    """why it cannot be used although something is there; empty if it can, or if nothing is"""
+    advice: str
+    """what to get, from whom, and where it must lie"""
+
+
+def describe() -> tuple[Description, ...]:
+    """Describe every data set of the paper; those found are read as a run would read them."""
+    return tuple(_describe(source) for source in SOURCES.values())
+
+
+def _describe(source: Source) -> Description:
+    found, problem = None, ""
+    try:
+        found = source.found()
+        if found:
+            load_dataset(source.name)
+    except OvorError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = str(_unreadable(error, source.name))
+    return Description(source.name, source.looked(), found, problem, source.advice())

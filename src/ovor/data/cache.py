@@ -25,12 +25,12 @@ from ovor.data.base import Dataset, Images, Integers
 from ovor.errors import OvorError
 
 FOLDER = "~/.cache/ovor/decoded"
-SCHEMA = 1  # to be raised when `read_image` makes other pixels of a file
+SCHEMA = 1  # to be raised when `images.decode` makes other pixels of a file
 HEADER = 128  # bytes of a .npy file before the pixels
 
 
 def cached(dataset: Dataset, limit: int, folder: str = FOLDER) -> Dataset:
-    """The data set with its image files cached in `folder`, in at most `limit` bytes."""
+    """Return the data set with its image files cached in `folder`, in at most `limit` bytes."""
     if not limit:
         return dataset
     path = Path(folder).expanduser()
@@ -52,12 +52,12 @@ class Decodable(Images, Protocol):
     """Images that are decoded each time they are asked for."""
 
     def origin(self, index: int) -> bytes | None:
-        """Of what an image is decoded, such that it changes with it; None if that is gone."""
+        """Identify what an image is decoded from, and its changes; None if it is gone."""
         ...
 
 
 def _cached(images: Images, folder: Path, limit: int) -> Images:
-    # Others are in memory already.
+    # What is not decoded is in memory already.
     return CachedImages(images, folder, limit) if isinstance(images, Decodable) else images
 
 
@@ -98,14 +98,14 @@ class CachedImages:
 
 
 def _key(origin: bytes | None) -> str | None:
-    """Changes with the decoder's version too."""
+    """Name the entry of an image, by its origin and by the decoder's version."""
     if origin is None:
         return None
     return hashlib.sha256(f"{SCHEMA} {PIL.__version__} ".encode() + origin).hexdigest()
 
 
 def _read(path: Path) -> Image.Image | None:
-    """None if it is not there or was cut off by a crash."""
+    """Read an entry; None if it is not there or was cut off by a crash."""
     try:
         content = path.read_bytes()
         width, height = _size(content[:HEADER])
@@ -118,7 +118,7 @@ def _read(path: Path) -> Image.Image | None:
 
 @lru_cache
 def _size(header: bytes) -> tuple[int, int]:
-    """Width and height; remembered, as numpy takes a tenth of a millisecond to read a header."""
+    """Read width and height; remembered, as numpy takes a tenth of a millisecond to do so."""
     file = BytesIO(header)
     read_magic(file)
     shape, column_major, dtype = read_array_header_1_0(file)
@@ -129,7 +129,7 @@ def _size(header: bytes) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is moved into place when whole; any number of processes may write the same."""
+    """Open a file that is moved into place when whole; several processes may write the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, beside = tempfile.mkstemp(suffix=".part", dir=path.parent)
     try:
@@ -142,7 +142,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _admitted(ledger: Path, size: int, limit: int) -> bool:
-    """Whether `size` more bytes fit; if so, they are booked.
+    """Book `size` more bytes if they fit, and say whether they do.
 
     Every process appends to the same file and trusts only what stands there up to its own entry, so
     those admitted never exceed the limit together, without a lock that a killed process could keep.
@@ -156,6 +156,7 @@ def _admitted(ledger: Path, size: int, limit: int) -> bool:
 
 
 def _booked(ledger: Path, end: int = -1) -> int:
+    """Add up the sizes in the ledger, up to the byte `end`."""
     try:
         with ledger.open("rb") as file:
             content = file.read(end)

@@ -8,17 +8,15 @@ import pickle
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from ovor.data.base import Dataset, Integers
-from ovor.data.sources import Expected, Source, checked, held
-from ovor.data.train_test import train_and_test
+from ovor.data.base import Dataset
+from ovor.data.images import Pictures
+from ovor.data.sources import Expected, Source, checked, held, published_folders
 from ovor.errors import OvorError
 
 SOURCE = Source(
@@ -40,24 +38,10 @@ MEMBERS = ("train", "test", "meta")
 Fields = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Images held in memory."""
-
-    pixels: NDArray[np.uint8]  # N, 32, 32, 3
-    labels: Integers
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def image(self, index: int) -> Image.Image:
-        return Image.fromarray(self.pixels[index])
-
-
 def cifar_100(expected: Expected = SOURCE.expected) -> Dataset:
     root = SOURCE.find()
     if root.name == "cifar-100":
-        return train_and_test(SOURCE, root, expected)
+        return published_folders(SOURCE, root, expected)
     members = _from_archive(root) if root.is_file() else _from_folder(root)
     with _damage_named(root / "meta"):
         names = tuple(_text(name) for name in _list(members["meta"], "fine_label_names"))
@@ -80,7 +64,7 @@ def _from_folder(root: Path) -> dict[str, Fields]:
 
 
 def _from_archive(path: Path) -> dict[str, Fields]:
-    """Nothing is unpacked to the disk, and the archive is gone through once."""
+    """Read the archive in one pass, without unpacking it to the disk."""
     members: dict[str, Fields] = {}
     with _damage_named(path), tarfile.open(path, "r|gz") as archive:
         for member in archive:
@@ -97,9 +81,10 @@ def _from_archive(path: Path) -> dict[str, Fields]:
 
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged archive or pickle raises into a sentence that names the file."""
     try:
         yield
-    except Exception as error:  # a damaged archive or pickle can raise any kind
+    except Exception as error:
         raise OvorError(
             f"{path} is damaged or not CIFAR-100's ({error or type(error).__name__}): "
             "download cifar-100-python.tar.gz anew."
@@ -107,7 +92,7 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 
 class _Stored:
-    """Stands for an array or its dtype: keeps what the file says of it and does nothing."""
+    """Stand for an array or its dtype: keep what the file says of it, and do nothing."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -161,11 +146,11 @@ def _pictures(fields: Fields, classes: int) -> Pictures:
     if pixels.shape != (len(labels), 3 * 32 * 32):
         raise ValueError(f"it has pixels of shape {pixels.shape} for {len(labels)} labels")
     images = pixels.reshape(len(labels), 3, 32, 32).transpose(0, 2, 3, 1)
-    return Pictures(np.ascontiguousarray(images), labels)
+    return Pictures(np.ascontiguousarray(images), labels)  # N, 32, 32, 3
 
 
 def _array(stored: object) -> NDArray[np.uint8]:
-    """The array that numpy would have made of its version, shape, dtype, order and bytes."""
+    """Make the array that numpy would have made of its version, shape, dtype, order and bytes."""
     if not isinstance(stored, _Stored) or not isinstance(stored.state, tuple):
         raise ValueError("it has no array 'data'")
     _, shape, dtype, column_major, content = stored.state

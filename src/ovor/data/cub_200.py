@@ -1,6 +1,7 @@
 """CUB-200-2011, birds, in its official split (Sec. 5.1): four lists of "id value" lines.
 
-The label of a class is its number in classes.txt minus one.
+The label of a class is its number in classes.txt minus one. `cub-200:pilot` is the other published
+split, as folders.
 """
 
 from pathlib import Path
@@ -9,16 +10,17 @@ import numpy as np
 
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
-from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+from ovor.data.sources import (
+    Expected,
+    Source,
+    checked,
+    pilot_split,
+    split_in_folders,
+    with_lists,
+)
 from ovor.errors import OvorError
 
 LISTS = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")
-
-
-def holds_it(place: Path) -> bool:
-    return any((place / name).exists() for name in LISTS) or not split_in_folders(place)
-
-
 SOURCE = Source(
     name="cub-200",
     places=("CUB_200_2011", "cub-200/CUB_200_2011", "cub-200"),
@@ -27,7 +29,16 @@ SOURCE = Source(
     layout="CUB_200_2011/images/CLASS/*.jpg beside images.txt, image_class_labels.txt, "
     "train_test_split.txt and classes.txt, as unpacked",
     expected=Expected(classes=200, train=5_994, test=5_794),
-    holds_it=holds_it,
+    holds_it=with_lists(*LISTS),
+)
+PILOT = Source(
+    name="cub-200:pilot",
+    places=("cub-200", "cub"),
+    get="CUB-200 as split by the authors of RevisitingCIL and LAMDA-PILOT, whose pages on GitHub "
+    "link to it",
+    layout="cub-200/train/CLASS/*.jpg and cub-200/test/CLASS/*.jpg (or the same in cub)",
+    expected=Expected(classes=200, train=9_430, test=2_358),
+    holds_it=split_in_folders,
 )
 
 
@@ -40,58 +51,49 @@ def cub_200(expected: Expected = SOURCE.expected) -> Dataset:
     paths = [root / "images" / path for path in images.values()]
     missing = [path for path in paths if not path.is_file()]
     if missing:
-        raise OvorError(
-            f"{root} lacks {len(missing):,} of {len(paths):,} images, such as {missing[0]}: unpack "
-            "CUB_200_2011.tgz anew."
+        raise _damaged(
+            f"{root} lacks {len(missing):,} of {len(paths):,} images, such as {missing[0]}"
         )
+    files = Files(tuple(paths), np.array(labels, dtype=np.int64) - 1)
+    trains = np.array(training, dtype=np.bool_)
+    return checked(
+        Dataset(SOURCE.name, names, files.chosen(trains), files.chosen(~trains)), expected, root
+    )
 
-    def part(wanted: int) -> Files:
-        chosen = [row for row, flag in enumerate(training) if flag == wanted]
-        return Files(
-            tuple(paths[row] for row in chosen),
-            np.array([labels[row] - 1 for row in chosen], dtype=np.int64),
-        )
 
-    return checked(Dataset(SOURCE.name, names, part(1), part(0)), expected, root)
+def cub_200_pilot(expected: Expected = PILOT.expected) -> Dataset:
+    return pilot_split(PILOT, expected)
 
 
 def _class_names(root: Path) -> tuple[str, ...]:
     classes = _table(root, "classes.txt")
     if list(classes) != list(range(1, len(classes) + 1)):
-        raise OvorError(
-            f"{root / 'classes.txt'} does not count its classes from 1 on: unpack CUB_200_2011.tgz "
-            "anew."
-        )
+        raise _damaged(f"{root / 'classes.txt'} does not count its classes from 1 on")
     return tuple(classes.values())
 
 
 def _numbers(root: Path, name: str, images: dict[int, str], allowed: range) -> list[int]:
-    """The value of each image, in the order of images.txt."""
+    """Return the number that a list gives each image, in the order of images.txt."""
     table = _table(root, name)
     strange = sorted(table.keys() - images.keys())
     if strange:
-        raise OvorError(
-            f"{root / name} has image {strange[0]}, but images.txt has not: unpack "
-            "CUB_200_2011.tgz anew."
-        )
+        raise _damaged(f"{root / name} has image {strange[0]}, but images.txt has not")
     values = [table.get(image, "nothing") for image in images]
     right = {str(number) for number in allowed}
     for image, value in zip(images, values, strict=True):
         if value not in right:
-            raise OvorError(
+            raise _damaged(
                 f"{root / name} has {value} for image {image} where a number from {allowed[0]} to "
-                f"{allowed[-1]} was expected: unpack CUB_200_2011.tgz anew."
+                f"{allowed[-1]} was expected"
             )
     return [int(value) for value in values]
 
 
 def _table(root: Path, name: str) -> dict[int, str]:
-    """The lines of a file, each an id, a space and a value."""
+    """Read a list, each line of which is an id, a space and a value."""
     path = root / name
     if not path.is_file():
-        folders = (root / "train").is_dir() and (root / "test").is_dir()
-        other = ", or choose cub-200:pilot for the split of these folders" if folders else ""
-        raise OvorError(f"{root} has no file {name}, it {held(root)}: {SOURCE.advice()}{other}.")
+        raise SOURCE.lacks(root, name)
     table: dict[int, str] = {}
     # Bytes that are no text make a line that is none either, and the sentence below shows it.
     lines = path.read_text("utf-8", "backslashreplace").splitlines()
@@ -99,11 +101,14 @@ def _table(root: Path, name: str) -> dict[int, str]:
         number, _, value = line.strip().partition(" ")
         new = number.isdecimal() and len(number) < 10 and int(number) not in table
         if not new or not value.strip():
-            raise OvorError(
-                f"{path} has the line {line[:40]!r} where a new id and a value were expected: "
-                "unpack CUB_200_2011.tgz anew."
+            raise _damaged(
+                f"{path} has the line {line[:40]!r} where a new id and a value were expected"
             )
         table[int(number)] = value.strip()
     if not table:
-        raise OvorError(f"{path} is empty: unpack CUB_200_2011.tgz anew.")
+        raise _damaged(f"{path} is empty")
     return table
+
+
+def _damaged(what: str) -> OvorError:
+    return OvorError(f"{what}: unpack CUB_200_2011.tgz anew.")

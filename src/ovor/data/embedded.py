@@ -4,41 +4,26 @@ They stand in for the paper's data sets where nothing can be downloaded; see ass
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from ovor.data.base import Dataset, Integers
+from ovor.data.base import Dataset
+from ovor.data.images import Pictures
 from ovor.errors import OvorError
 
 TRAINING = 80  # drawings per class; the other 20 are for testing
 
 
-@dataclass(frozen=True, eq=False)
-class Drawings:
-    """Grey rasters held in memory."""
-
-    pixels: NDArray[np.uint8]  # N, 28, 28
-    labels: Integers
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def image(self, index: int) -> Image.Image:
-        return Image.fromarray(self.pixels[index]).convert("RGB")
-
-
 def quickdraw() -> Dataset:
-    """The 100 classes of the benchmark."""
+    """Load the 100 classes of the benchmark."""
     return _load("quickdraw", "benchmark")
 
 
 def quickdraw_dev() -> Dataset:
-    """45 other classes, to choose settings on without touching the benchmark."""
+    """Load 45 other classes, to choose settings on without touching the benchmark."""
     return _load("quickdraw-dev", "development")
 
 
@@ -49,15 +34,15 @@ def _load(name: str, part: str) -> Dataset:
     return Dataset(name, class_names, _flat(pixels[:, :TRAINING]), _flat(pixels[:, TRAINING:]))
 
 
-def _flat(pixels: NDArray[np.uint8]) -> Drawings:
+def _flat(pixels: NDArray[np.uint8]) -> Pictures:
     classes, each = pixels.shape[:2]
-    return Drawings(pixels.reshape(-1, *pixels.shape[2:]), np.repeat(np.arange(classes), each))
+    return Pictures(pixels.reshape(-1, *pixels.shape[2:]), np.repeat(np.arange(classes), each))
 
 
 def write_drawings(
     drawings: Dataset, folder: Path, classes: Sequence[str], each: int, part: str
 ) -> dict[str, int]:
-    """The first `each` drawings of the classes as PNG files, a folder a class; how many of each."""
+    """Write the first `each` drawings of the classes as PNG files; return how many of each."""
     names = drawings.class_names
     strange = [name for name in classes if name not in names]
     if strange or not classes:

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -19,10 +18,10 @@ from urllib.parse import parse_qsl
 import numpy as np
 from PIL import Image
 
-from ovor.data.base import Dataset, Integers
-from ovor.data.folders import at_home, chance, decoded, listed, reason
+from ovor.data.base import Dataset, Integers, chance, for_testing, trainable
+from ovor.data.class_names import listed
+from ovor.data.images import at_home, decode, reason
 from ovor.data.sources import warn
-from ovor.data.splits import tested, trainable
 from ovor.errors import OvorError
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
@@ -33,7 +32,7 @@ LOCAL = re.compile(r"[~./\\]|.*\\")  # how a path may begin that no name on the 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One column of images; memory-mapped, also in worker processes."""
+    """The images of one column, which are mapped from the disk, also in worker processes."""
 
     rows: Any  # datasets.Dataset with the images' column alone, undecoded
     column: str
@@ -45,10 +44,10 @@ class Rows:
         return len(self.labels)
 
     def image(self, index: int) -> Image.Image:
-        return decoded(BytesIO(self.origin(index)), f"in row {self.chosen[index]} of {self.name}")
+        return decode(self.origin(index), f"in row {self.chosen[index]} of {self.name}")
 
     def origin(self, index: int) -> bytes:
-        """The file as it is in the column; or as it is where the column says, on this machine."""
+        """Read the file out of the column; or, where the column has a path only, from there."""
         row = int(self.chosen[index])
         image = self.rows[row][self.column]
         if image and image["bytes"]:
@@ -75,7 +74,8 @@ def hugging_face(text: str) -> Dataset:
     names, labels = _labels(sides, label, sources)
     chosen = [np.arange(len(own)) for own in labels]
     if not test:
-        tests = tested(np.array([chance(PurePosixPath(str(row))) for row in chosen[0]]), labels[0])
+        chances = np.array([chance(PurePosixPath(str(row))) for row in chosen[0]])
+        tests = for_testing(chances, labels[0])
         chosen = [np.flatnonzero(~tests), np.flatnonzero(tests)]
         labels, sides, sources = [labels[0][rows] for rows in chosen], sides * 2, sources * 2
     parts = [
@@ -110,7 +110,7 @@ def _asked(query: str) -> dict[str, str]:
 
 
 def _load(library: ModuleType, place: str) -> dict[str, Any]:
-    """Splits by name."""
+    """Load every split, by its name."""
     if not place:
         raise OvorError("hf: names no data set: write hf:NAME, hf:NAME:CONFIG or hf:PATH.")
     path = at_home(place)
@@ -149,7 +149,7 @@ def _unloadable(place: str, path: Path, error: Exception) -> str:
 
 
 def _sides(splits: dict[str, Any], asked: dict[str, str], place: str) -> tuple[str, str]:
-    """The splits to train on and to test on; the latter is empty if there is none."""
+    """Name the splits to train on and to test on; the latter is empty if there is none."""
     for side in ("train", "test"):
         if side in asked and asked[side] not in splits:
             raise OvorError(
@@ -167,7 +167,7 @@ def _sides(splits: dict[str, Any], asked: dict[str, str], place: str) -> tuple[s
 
 
 def _image_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
-    """The one of type Image; else the one of bytes, as files of other makers have."""
+    """Choose the column of type Image; else the one of bytes, as files of other makers have."""
     images = [name for name, kind in features.items() if isinstance(kind, _library().Image)]
     encoded = [name for name, kind in features.items() if _holds_bytes(kind)]
     return _column(images or encoded, features, asked, "image", place)
@@ -179,7 +179,7 @@ def _holds_bytes(kind: Any) -> bool:
 
 
 def _label_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
-    """The one of type ClassLabel; else the one called label; else the one of numbers or text."""
+    """Choose the column of type ClassLabel; else the one called label, or of numbers or text."""
     classes = [name for name, kind in features.items() if isinstance(kind, _library().ClassLabel)]
     others = [name for name, kind in features.items() if _can_be_label(kind)]
     called = [name for name in others if name == "label"]
@@ -219,7 +219,7 @@ def _column(
 
 
 def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
-    """Splits that were saved together may still differ, and a label would mean two things."""
+    """Refuse splits that differ: even if saved together, a label could mean two things."""
     for features in (side.features for side in sides[1:]):
         names = [getattr(own.get(label), "names", None) for own in (features, sides[0].features)]
         if not {image, label} <= features.keys() or names[0] != names[1]:
@@ -230,7 +230,7 @@ def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
 
 
 def _undecoded(rows: Any, column: str) -> Any:
-    """The column alone, with each image as its file's bytes."""
+    """Return the column alone, with each image as its file's bytes."""
     try:
         return rows.select_columns([column]).cast_column(column, _library().Image(decode=False))
     except Exception as error:  # pyarrow's, for a column of something else
@@ -243,7 +243,7 @@ def _undecoded(rows: Any, column: str) -> Any:
 def _labels(
     sides: list[Any], column: str, sources: list[str]
 ) -> tuple[tuple[str, ...], list[Integers]]:
-    """Class names, and labels by side. Numbers are classes in their order, texts as sorted."""
+    """Return class names and each side's labels; labels without names are sorted by value."""
     arrays = [side.select_columns([column]).with_format("arrow")[:][column] for side in sides]
     names = getattr(sides[0].features[column], "names", None)
     for array, source in zip(arrays, sources, strict=True):

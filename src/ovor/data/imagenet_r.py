@@ -1,7 +1,8 @@
 """ImageNet-R in the split of CODA-Prompt, which the paper uses (Sec. 5.1): two lists in YAML.
 
 Labels are the lists' own. They do not follow the names of the folders, so that neither the split
-nor the class order could be made from the images alone.
+nor the class order could be made from the images alone. `imagenet-r:pilot` is the other published
+split, as folders.
 """
 
 from pathlib import Path
@@ -12,17 +13,17 @@ import yaml  # type: ignore[import-untyped]  # its stubs: one more package for o
 
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
-from ovor.data.sources import Expected, Source, checked, held, split_in_folders
+from ovor.data.sources import (
+    Expected,
+    Source,
+    checked,
+    pilot_split,
+    split_in_folders,
+    with_lists,
+)
 from ovor.errors import OvorError
 
-PARTS = ("train", "test")
-
-
-def holds_it(place: Path) -> bool:
-    lists = any((place / f"imagenet-r_{part}.yaml").exists() for part in PARTS)
-    return lists or (place / "splits").exists() or not split_in_folders(place)
-
-
+LISTS = ("imagenet-r_train.yaml", "imagenet-r_test.yaml")
 SOURCE = Source(
     name="imagenet-r",
     places=("imagenet-r",),
@@ -32,15 +33,22 @@ SOURCE = Source(
     layout="imagenet-r/WNID/*.jpg, imagenet-r/imagenet-r_train.yaml and "
     "imagenet-r/imagenet-r_test.yaml",
     expected=Expected(classes=200, train=24_000, test=6_000),
-    holds_it=holds_it,
+    holds_it=with_lists(*LISTS, "splits"),
 )
-Listed = dict[str, int]
-"""CLASS/FILE -> label, in the list's order"""
+PILOT = Source(
+    name="imagenet-r:pilot",
+    places=("imagenet-r",),
+    get="ImageNet-R as split by the authors of LAMDA-PILOT, whose page on GitHub links to it",
+    layout="imagenet-r/train/CLASS/*.jpg and imagenet-r/test/CLASS/*.jpg",
+    expected=SOURCE.expected,
+    holds_it=split_in_folders,
+)
+Listed = dict[str, int]  # CLASS/FILE -> label, in the list's order
 
 
 def imagenet_r(expected: Expected = SOURCE.expected) -> Dataset:
     root = SOURCE.find()
-    train, test = (_listed(_split_file(root, f"imagenet-r_{part}.yaml")) for part in PARTS)
+    train, test = (_listed(_split_file(root, name)) for name in LISTS)
     both = train.keys() & test.keys()
     if both:
         raise OvorError(
@@ -53,15 +61,15 @@ def imagenet_r(expected: Expected = SOURCE.expected) -> Dataset:
     return checked(dataset, expected, root)
 
 
+def imagenet_r_pilot(expected: Expected = PILOT.expected) -> Dataset:
+    return pilot_split(PILOT, expected)
+
+
 def _split_file(root: Path, name: str) -> Path:
     for path in (root / name, root / "splits" / name):
         if path.is_file():
             return path
-    folders = all((root / part).is_dir() for part in PARTS)
-    other = ", or choose imagenet-r:pilot for the split of these folders" if folders else ""
-    raise OvorError(
-        f"{root} has no file {name}, here or in splits, it {held(root)}: {SOURCE.advice()}{other}."
-    )
+    raise SOURCE.lacks(root, f"{name}, here or in splits")
 
 
 def _listed(path: Path) -> Listed:
@@ -95,7 +103,7 @@ def _column(content: object, name: str) -> list[object]:
 
 
 def _class_and_file(path: object) -> str:
-    """What identifies an image: copies of the lists differ in the folders before it."""
+    """Return what identifies an image: copies of the lists differ in the folders before it."""
     if not isinstance(path, str) or path.count("/") < 1:
         raise ValueError(f"{path!r} is no path of the form CLASS/FILE")
     return "/".join(path.split("/")[-2:])
@@ -108,7 +116,7 @@ def _label(target: object) -> int:
 
 
 def _class_names(root: Path, listed: Listed) -> tuple[str, ...]:
-    """The folder of each label; every label from 0 on must have one, and no two the same."""
+    """Name each label by its folder; every label from 0 on must have one, and no two the same."""
     pairs = sorted({(label, path.split("/")[0]) for path, label in listed.items()})
     names = tuple(name for _, name in pairs)
     if [label for label, _ in pairs] != list(range(len(pairs))) or len(set(names)) != len(names):
@@ -120,7 +128,7 @@ def _class_names(root: Path, listed: Listed) -> tuple[str, ...]:
 
 
 def _on_disk(root: Path) -> dict[str, Path]:
-    """All images, also those of a copy that was sorted into train and test by another split."""
+    """Find all images, also in a copy that was sorted into train and test by another split."""
     parents = (root / "train", root / "test", root)
     return {
         f"{path.parent.name}/{path.name}": path for parent in parents for path in parent.glob("*/*")

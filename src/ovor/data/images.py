@@ -1,26 +1,36 @@
-"""Images as people hand them over: files, Pillow images, arrays or tensors, one or many."""
+"""The one decoder: files, bytes, Pillow images, arrays and tensors become upright RGB images.
 
-from collections.abc import Iterable, Sequence
+All that reads an image comes through here, so that a file has the same pixels everywhere, and what
+is wrong with it is said in the same sentence.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ovor.data.base import Integers
-from ovor.data.folders import at_home, find_images, read_image, reason, to_rgb
 from ovor.errors import OvorError
 
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # Pillow knows more, some of them programs
+Encoded = Path | bytes  # an image file, or the content of one
 Picture = Any  # str, Path, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Whatever `to_image` takes, read when it is asked for."""
+    """Labelled images of any kind that `to_image` takes, converted when they are asked for."""
 
-    items: Sequence[Picture]
+    items: Any
+    """a sequence of them, or one array of many"""
     labels: Integers
 
     def __len__(self) -> int:
@@ -30,32 +40,113 @@ class Pictures:
         return to_image(self.items[index])
 
 
+# --- from any kind of image to RGB
+
+
 def to_image(picture: Picture) -> Image.Image:
-    """As RGB, upright."""
+    """Return an upright RGB image of a path, a Pillow image, an array or a tensor."""
     if isinstance(picture, str | Path):
         return read_image(at_home(picture))
     if isinstance(picture, Image.Image):
-        return from_pillow(picture)
+        return _from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
-        return from_pixels(channels_last(picture))
+        return _from_pixels(_channels_last(picture))
     if isinstance(picture, np.ndarray):
-        return from_pixels(picture)
+        return _from_pixels(picture)
     raise OvorError(
         f"An image cannot be a {type(picture).__name__}: give a path, a Pillow image, a uint8 "
         "array (height, width, channels) or a tensor (channels, height, width)."
     )
 
 
-def from_pillow(image: Image.Image) -> Image.Image:
+def read_image(path: Path) -> Image.Image:
+    return decode(path, path)
+
+
+def decode(source: Encoded, name: object) -> Image.Image:
+    """Decode an image that this machine's user chose; its size has Pillow's usual limit.
+
+    `name` is for sentences about the image, and becomes text only there.
+    """
     try:
-        return to_rgb(ImageOps.exif_transpose(image))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Pillow can mend is no news
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return upright_rgb(source)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise OvorError(
+            f"The image {name} has more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million "
+            "pixels, which could fill the memory: make it smaller, or remove it."
+        ) from error
+    except FileNotFoundError as error:
+        raise OvorError(
+            f"The image {name} cannot be read, as there is no such file: check the path."
+        ) from error
+    except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
+        raise OvorError(
+            f"The image {name} cannot be read ({reason(error)}): replace it by a whole copy, or "
+            "remove it."
+        ) from error
+
+
+def _accept(image: Image.Image) -> None:
+    """Accept every image."""
+
+
+def upright_rgb(source: Encoded, check: Callable[[Image.Image], None] = _accept) -> Image.Image:
+    """Decode an image as a viewer shows it: upright, on white where it is transparent, in RGB.
+
+    `check` sees the image before it is decoded, when its size is known, and may raise. Of a moving
+    image it is the first frame. Errors are Pillow's own; `reason` puts them in words.
+    """
+    file = BytesIO(source) if isinstance(source, bytes) else source
+    with Image.open(file, formats=FORMATS) as image:
+        check(image)
+        image.load()  # here, where the caller catches what is broken
+        _turn_upright(image)
+        return to_rgb(image)
+
+
+def _turn_upright(image: Image.Image) -> None:
+    try:
+        ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
+    except Exception:  # the pixels are whole, and without its EXIF a picture shows as it lies
+        return
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return the image in RGB: what is transparent on white, 16 bits by their upper 8."""
+    if not all(image.size):
+        raise ValueError("it has no pixel")
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no agreed white; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion may clip it to white
+        high_bytes = np.asarray(image).clip(0, 65535) >> 8
+        image = Image.fromarray(high_bytes.astype(np.uint8))
+    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
+
+
+def reason(error: Exception) -> str:
+    """Say an error in brackets after a path: on one line, without the path that some repeat."""
+    if isinstance(error, UnidentifiedImageError):
+        return "it is empty, or no image"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(said.split()).rstrip(".") or type(error).__name__
+
+
+def _from_pillow(image: Image.Image) -> Image.Image:
+    try:
+        return to_rgb(ImageOps.exif_transpose(image))  # a copy: the caller's own stays as it is
     except Exception as error:  # opened, but its file is broken
         raise OvorError(
             f"An image in memory cannot be read ({reason(error)}): give another, or leave it out."
         ) from error
 
 
-def channels_last(tensor: Any) -> NDArray[Any]:
+def _channels_last(tensor: Any) -> NDArray[Any]:
     tensor = tensor.detach().cpu()
     array = np.asarray(tensor.float() if tensor.is_floating_point() else tensor)
     if array.ndim == 3:
@@ -70,7 +161,7 @@ def channels_last(tensor: Any) -> NDArray[Any]:
     return np.asarray((array * 255).round(), np.uint8)
 
 
-def from_pixels(array: NDArray[Any]) -> Image.Image:
+def _from_pixels(array: NDArray[Any]) -> Image.Image:
     if array.dtype != np.uint8:
         raise OvorError(
             f"An array of {array.dtype} says not what is white: give uint8, from 0 to 255."
@@ -85,8 +176,16 @@ def from_pixels(array: NDArray[Any]) -> Image.Image:
     return to_rgb(Image.fromarray(np.ascontiguousarray(grey)))
 
 
+# --- from paths and collections to single images
+
+
+def at_home(path: str | Path) -> Path:
+    """Put the home folder for a ~; unlike with `Path.expanduser`, a file may be called ~x.jpg."""
+    return Path(os.path.expanduser(path))
+
+
 def spread(pictures: Any) -> list[Picture]:
-    """One by one: a folder's images, whatever the depth; the rows of an array; the list itself."""
+    """List single images: a folder's, however deep; the rows of an array; the items of a list."""
     if isinstance(pictures, str | Path):
         path = at_home(pictures)
         if not path.exists():
@@ -105,3 +204,30 @@ def spread(pictures: Any) -> list[Picture]:
             "several of them."
         )
     return list(pictures)
+
+
+def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the image files in a folder and below it; and the other files, hidden ones among them.
+
+    Links to folders are not followed, as they may lead in circles; what is no regular file, such as
+    a pipe, is no image whatever its name.
+    """
+    found: list[Path] = []
+    others: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=_refuse_closed):
+        left = [n for n in folders if n.startswith(".") or os.path.islink(os.path.join(parent, n))]
+        others += [Path(parent, name) for name in left]
+        folders[:] = [name for name in folders if name not in left]
+        for name in names:
+            path = Path(parent, name)
+            image = name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            (found if image and path.is_file() else others).append(path)
+    return sorted(found), sorted(others)
+
+
+def _refuse_closed(error: OSError) -> None:
+    """Refuse a folder that may not be read, which `os.walk` would take for an empty one."""
+    raise OvorError(
+        f"The folder {error.filename} cannot be read ({error.strerror}): change its permissions, "
+        "or remove it."
+    ) from error

@@ -42,17 +42,18 @@ def train_batches(
     epoch: int,
     batch_size: int,
     workers: int,
-    rows: Callable[[int], slice] = ALONE.share,
+    rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Batch]:
-    """One epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
+    """Yield an epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
 
-    Of a batch of so many images, only the `rows` are read; of the batches, only these `numbers`.
+    `rows` says which rows of a batch of so many images to read; `numbers` are the batches to make,
+    by default all.
     """
     order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
     stream = [word for number in (VIEW, seed, task, epoch) for word in _words(number)]
     look = partial(_random_view, images, transform, stream)
-    batches = _Batches(look, transform.size, indices[order], labels[order], batch_size, rows)
+    batches = _BatchMaker(look, transform.size, indices[order], labels[order], batch_size, rows)
     return _load(batches, workers, numbers)
 
 
@@ -66,14 +67,17 @@ def test_batches(
     workers: int,
     numbers: Sequence[int] | None = None,  # noqa: PT028, it is no test
 ) -> Iterator[Batch]:
-    """The images in their order, without chance: each once, or the batches of these numbers."""
+    """Yield the images in their order, without chance: all batches, or those of these numbers."""
     look = partial(_plain_view, images, transform)
-    batches = _Batches(look, transform.size, indices, labels, batch_size, ALONE.share)
+    batches = _BatchMaker(look, transform.size, indices, labels, batch_size, ALONE.shard)
     return _load(batches, workers, numbers)
 
 
 def _words(number: int) -> list[int]:
-    """Of 32 bits, the lowest first, as numpy itself splits a seed; once is cheaper than always."""
+    """Split a number into words of 32 bits, the lowest first, as numpy itself splits a seed.
+
+    Done once for an epoch, it saves numpy from doing it for every image.
+    """
     high, low = divmod(number, 2**32)
     return [low, *_words(high)] if high else [low]
 
@@ -91,8 +95,8 @@ def _plain_view(images: Images, transform: Transform, index: int) -> Image.Image
 
 
 @dataclass(frozen=True, eq=False)
-class _Batches:
-    """Batch number b, made on demand and all at once: that is cheaper than image by image."""
+class _BatchMaker:
+    """Makes batch number b on demand and all at once, which is cheaper than image by image."""
 
     look: Callable[[int], Image.Image]
     size: int
@@ -118,7 +122,7 @@ class _Batches:
 class _ForWorkers(TorchDataset[Batch | OvorError]):
     """Hands the user's errors over as values: raised in a worker they would become a traceback."""
 
-    batches: _Batches
+    batches: _BatchMaker
 
     def __getitem__(self, number: int) -> Batch | OvorError:
         try:
@@ -127,7 +131,7 @@ class _ForWorkers(TorchDataset[Batch | OvorError]):
             return error
 
 
-def _load(batches: _Batches, workers: int, numbers: Sequence[int] | None = None) -> Iterator[Batch]:
+def _load(batches: _BatchMaker, workers: int, numbers: Sequence[int] | None) -> Iterator[Batch]:
     numbers = range(len(batches)) if numbers is None else numbers
     if not workers:
         yield from (batches[number] for number in numbers)
@@ -151,9 +155,11 @@ def _load(batches: _Batches, workers: int, numbers: Sequence[int] | None = None)
 
 
 def _way_to_start() -> str | None:
-    """How workers are started: as usual, unless each would have to load torch anew, for every pass
-    over images. That is so in processes that were started so themselves, as those of a grid are;
-    a server that has loaded it once then forks them."""
+    """Choose how workers are started: as usual, unless each would have to load torch anew.
+
+    That is so in processes that were spawned themselves, as those of a grid are, and would be paid
+    for every pass over images; a server that has loaded torch once then forks the workers.
+    """
     if get_start_method() != "spawn" or "forkserver" not in get_all_start_methods():
         return None
     set_forkserver_preload([__name__])

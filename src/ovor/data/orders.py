@@ -24,7 +24,7 @@ def paper(classes: int, seed: int) -> list[int]:
 
 
 def icarl(classes: int, seed: int) -> list[int]:
-    """The one order that iCaRL and its successors share, whatever the seed."""
+    """Return the one order that iCaRL and its successors share, whatever the seed."""
     return [int(c) for c in np.random.RandomState(1993).permutation(classes)]
 
 
@@ -37,5 +37,5 @@ ORDERS: dict[str, Callable[[int, int], list[int]]] = {
 
 
 def class_order(name: str, classes: int, seed: int) -> list[int]:
-    """Original class ids in the order of their arrival."""
+    """Return the original class ids in the order of their arrival."""
     return ORDERS[name](classes, seed)

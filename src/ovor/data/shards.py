@@ -10,22 +10,61 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
+from typing import Annotated
 
+import bracex
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ovor.data.base import Dataset
-from ovor.data.braces import expand
-from ovor.data.folders import at_home
-from ovor.data.manifest import NAME, Manifest, Splits, read_manifest
+from ovor.data.base import Dataset, for_testing, trainable
+from ovor.data.images import at_home
 from ovor.data.sources import warn
-from ovor.data.splits import tested, trainable
-from ovor.data.tar_images import tar_images
-from ovor.data.tar_index import Rule, Samples, Shard, kept_index, make_index, stamped
-from ovor.errors import OvorError
+from ovor.data.tar_images import (
+    Rule,
+    Samples,
+    Shard,
+    kept_index,
+    make_index,
+    stamped,
+    tar_images,
+)
+from ovor.errors import OvorError, explain
 
+MANIFEST = "manifest.json"
 SIDE = re.compile(r"(?<![a-z])(train|test|val(?![a-z])|valid)")
 LONG = 2**30  # bytes of shards whose index takes long enough to say so
+MOST = 1_000_000  # names that a pattern may stand for; more is a slip of the pen
+STRICT = ConfigDict(extra="forbid", strict=True)
+Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 Part = tuple[Shard, Samples]
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class Splits:
+    """The shards of each side as names, globs and brace ranges, relative to the manifest."""
+
+    train: Patterns
+    test: Patterns
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class Manifest:
+    """What manifest.json beside shards may say; docs/data.md has an example."""
+
+    classes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """names by label, in the order that seed 0 learns them; without them, the labels themselves"""
+    splits: Splits | None = None
+    """which shards train and which test; without them, the names of the shards tell"""
+    label: Annotated[str, Field(pattern=r"^(cls|json:.+)$")] = "cls"
+    """of every sample: its member .cls, or a field of its member .json, as in json:field"""
+    image: str = ""
+    """ending of the image where samples have several, such as jpg beside mask.png"""
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise ValueError(f"the class {twice!r} is listed twice")
 
 
 @dataclass(frozen=True)
@@ -54,32 +93,46 @@ def shards(pattern: str) -> Dataset:
         names = tuple(map(str, numbers))
     tests = np.repeat(np.arange(len(parts)) >= len(sides.train), [len(s) for _, s in parts])
     if not sides.test:
-        tests = tested(np.concatenate([samples["chance"] for _, samples in parts]), labels)
+        tests = for_testing(np.concatenate([samples["chance"] for _, samples in parts]), labels)
     images = tar_images(parts, labels)
     name = f"shards:{pattern}"
     return trainable(Dataset(name, names, images.chosen(~tests), images.chosen(tests)))
 
 
 def _given(pattern: str) -> tuple[Manifest, Sides]:
-    """The pattern names shards, a folder of them, or a manifest; one may also lie beside them."""
+    """Find the shards and the manifest of a pattern, which names shards, their folder or it."""
     path = at_home(pattern)
-    if (path / NAME).exists():
-        path /= NAME
+    if (path / MANIFEST).exists():
+        path /= MANIFEST
     if path.suffix == ".json":
-        manifest = read_manifest(path)
+        manifest = _read_manifest(path)
         if manifest.splits:
             return manifest, _listed(manifest.splits, path)
         return manifest, _by_name(_in_folder(path.parent))
-    files = _in_folder(path) if path.is_dir() else find(pattern.split("::"))
-    found = [place for place in sorted({file.parent / NAME for file in files}) if place.exists()]
+    files = _in_folder(path) if path.is_dir() else _find(pattern.split("::"))
+    beside = sorted({file.parent / MANIFEST for file in files})
+    found = [place for place in beside if place.exists()]
     if len(found) > 1:
         raise OvorError(
             f"{found[0]} and {found[1]} both lie beside the shards: give one, as shards:{found[0]}."
         )
-    manifest = read_manifest(found[0]) if found else Manifest()
+    manifest = _read_manifest(found[0]) if found else Manifest()
     if not manifest.splits:
         return manifest, _by_name(files)
     return manifest, _some_of(_listed(manifest.splits, found[0]), files, found[0])
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        return TypeAdapter(Manifest).validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise OvorError(f"There is no manifest {path}: check the path.") from error
+    except ValidationError as error:
+        raise OvorError(
+            f'{path} is no manifest of shards ({explain(error)}): write {{"classes": [...], '
+            '"splits": {"train": [...], "test": [...]}, "label": "cls"}, of which all may be left '
+            "out."
+        ) from error
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -94,8 +147,8 @@ def _in_folder(folder: Path) -> list[Path]:
     return found
 
 
-def find(patterns: Iterable[str], folder: Path = Path()) -> list[Path]:
-    """The files that the patterns name, each once; relative ones are in the folder."""
+def _find(patterns: Iterable[str], folder: Path = Path()) -> list[Path]:
+    """List the files that the patterns name, each once; relative ones are in the folder."""
     found: list[Path] = []
     for text in (name for pattern in patterns for name in expand(os.path.expanduser(pattern))):
         names = [text] if (folder / text).exists() else sorted(glob(text, root_dir=folder))
@@ -108,8 +161,30 @@ def find(patterns: Iterable[str], folder: Path = Path()) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def expand(pattern: str) -> list[str]:
+    """List the names that braces stand for, as in train-{000..009}.tar, in their order."""
+    depth = 0
+    for letter in pattern:
+        depth += (letter == "{") - (letter == "}")
+        if depth < 0:
+            break
+    if depth:  # bracex would leave such braces as they are
+        raise OvorError(
+            f"{pattern!r} opens or closes a brace too many: write it as a-{{00..09}}.tar."
+        )
+    try:
+        literal = pattern.replace(
+            "\\", r"\\"
+        )  # a backslash parts folders here, and escapes nothing
+        return bracex.expand(literal, limit=MOST, return_empty=True)
+    except bracex.ExpansionLimitException as error:
+        raise OvorError(
+            f"{pattern!r} stands for over {MOST:,} names: correct the range."
+        ) from error
+
+
 def _listed(splits: Splits, manifest: Path) -> Sides:
-    sides = Sides(find(splits.train, manifest.parent), find(splits.test, manifest.parent))
+    sides = Sides(_find(splits.train, manifest.parent), _find(splits.test, manifest.parent))
     both = [path for path in sides.test if path in sides.train]
     if both:
         raise OvorError(f"{manifest} lists {both[0].name} for training and for testing: drop one.")
@@ -117,7 +192,7 @@ def _listed(splits: Splits, manifest: Path) -> Sides:
 
 
 def _some_of(sides: Sides, files: list[Path], manifest: Path) -> Sides:
-    """Those that the pattern names; it may not name others."""
+    """Keep the manifest's shards that the pattern names, which may not name others."""
     wanted = {file.resolve() for file in files}
     train = [path for path in sides.train if path.resolve() in wanted]
     test = [path for path in sides.test if path.resolve() in wanted]
@@ -135,7 +210,7 @@ def _some_of(sides: Sides, files: list[Path], manifest: Path) -> Sides:
 
 
 def _by_name(files: list[Path]) -> Sides:
-    """By a word in the names; if none has one, or all have the same, images are split instead."""
+    """Tell the sides by a word in the names; without one, images will be split instead."""
     named = {path: set(SIDE.findall(path.name.lower())) for path in files}
     words = set().union(*named.values())
     train = [path for path in files if named[path] == {"train"}]
@@ -145,19 +220,20 @@ def _by_name(files: list[Path]) -> Sides:
     if len(words) > 2 or len(train) + len(test) < len(files) or not train:
         raise OvorError(
             f"The names of the shards, such as {files[0].name}, do not tell which are for training "
-            f"and which for testing: list them in {files[0].parent / NAME}, as "
+            f"and which for testing: list them in {files[0].parent / MANIFEST}, as "
             '"splits": {"train": [...], "test": [...]}.'
         )
     return Sides(train, test)
 
 
 def _indexed(files: list[Path], rule: Rule) -> list[Part]:
+    """Read the index of every shard, or make it."""
     stamps = [stamped(path) for path in files]
     kept = {shard: kept_index(shard, rule) for shard in stamps}
     size = sum(shard.size for shard, samples in kept.items() if samples is None)
     if size > LONG:
         warn(f"Indexing {size / 1e9:.0f} GB of shards, which is done once.")
-    parts = []
-    for shard, samples in kept.items():
-        parts.append((shard, make_index(shard, rule) if samples is None else samples))
-    return parts
+    return [
+        (shard, make_index(shard, rule) if samples is None else samples)
+        for shard, samples in kept.items()
+    ]

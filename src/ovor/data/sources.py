@@ -1,17 +1,19 @@
 """Where a data set of the paper is looked for, what to download, and what must be in it.
 
-The paper's Sec. 5.1 and appendix name the data sets; nothing is downloaded here.
+The paper's Sec. 5.1 and appendix name the data sets; nothing is downloaded here. Splits that are
+published as folders, train/CLASS and test/CLASS, are read here too.
 """
 
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ovor.data.base import Dataset
+from ovor.data.folders import folder
 from ovor.errors import OvorError
 
 VARIABLE = "OVOR_DATA"
@@ -29,6 +31,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Source:
+    """A data set of the paper: where it is looked for, and what to say if it is not there."""
+
     name: str
     places: tuple[str, ...]
     """below the data folder; the first that holds this data set is read"""
@@ -41,22 +45,30 @@ class Source:
     """whether a place has this data set, whole or not, and not another split of the same images"""
 
     def looked(self) -> tuple[Path, ...]:
+        """List the paths at which this data set may lie."""
         return tuple(data_folder() / place for place in self.places)
 
     def found(self) -> Path | None:
+        """Return the first path that holds this data set, if one does."""
         places = (place for place in self.looked() if place.exists() and self.holds_it(place))
         return next(places, None)
 
     def find(self) -> Path:
-        """Where it is; else a place that exists, whose reader then says what it lacks."""
+        """Return where it is; else a place that exists, whose reader then says what it lacks."""
         place = self.found() or next((place for place in self.looked() if place.exists()), None)
         if place is not None:
             return place
-        folder = data_folder()
+        data = data_folder()
         raise OvorError(
-            f"{self.name} is not in {folder}, which {held(folder)} ({VARIABLE} names the "
+            f"{self.name} is not in {data}, which {held(data)} ({VARIABLE} names the "
             f"data folder, by default it is {DEFAULT}): {self.advice()}."
         )
+
+    def lacks(self, root: Path, name: str) -> OvorError:
+        """Say that a copy has no such list, what it has, and what to get or choose."""
+        folders = (root / "train").is_dir() and (root / "test").is_dir()
+        other = f", or choose {self.name}:pilot for the split of these folders" if folders else ""
+        return OvorError(f"{root} has no file {name}, it {held(root)}: {self.advice()}{other}.")
 
     def advice(self) -> str:
         return f"get {self.get}, so that the data folder has {self.layout}"
@@ -66,11 +78,11 @@ def data_folder() -> Path:
     return Path(os.environ.get(VARIABLE) or DEFAULT).expanduser()
 
 
-def held(folder: Path) -> str:
-    """The first few names in a folder, for a sentence about what was found."""
-    if not folder.is_dir():
-        return "is a file, not a folder" if folder.exists() else "does not exist"
-    names = sorted(path.name for path in folder.iterdir())
+def held(place: Path) -> str:
+    """Say what a place holds by its first few names, as the end of a sentence."""
+    if not place.is_dir():
+        return "is a file, not a folder" if place.exists() else "does not exist"
+    names = sorted(path.name for path in place.iterdir())
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
     return f"holds {listed}" if names else "is empty"
 
@@ -79,8 +91,17 @@ def split_in_folders(place: Path) -> bool:
     return (place / "train").is_dir() or (place / "test").is_dir()
 
 
+def with_lists(*names: str) -> Callable[[Path], bool]:
+    """Return a `holds_it` for images that come with such lists, not as folders train and test."""
+
+    def holds_it(place: Path) -> bool:
+        return any((place / name).exists() for name in names) or not split_in_folders(place)
+
+    return holds_it
+
+
 def checked(dataset: Dataset, expected: Expected, root: Path) -> Dataset:
-    """The data set itself, if no class is missing; says so if images are."""
+    """Return the data set itself; refuse it if classes are missing, warn if images are."""
     classes, train, test = len(dataset.class_names), len(dataset.train), len(dataset.test)
     if classes != expected.classes:
         raise OvorError(
@@ -99,6 +120,31 @@ def checked(dataset: Dataset, expected: Expected, root: Path) -> Dataset:
             f"{root} has {train:,} training and {test:,} test images where {dataset.name} has "
             f"{expected.train:,} and {expected.test:,}, so results may not be comparable."
         )
+    return dataset
+
+
+def published_folders(source: Source, root: Path, expected: Expected) -> Dataset:
+    """Read root/train/CLASS and root/test/CLASS; labels follow the sorted names."""
+    if not ((root / "train").is_dir() and (root / "test").is_dir()):
+        raise OvorError(
+            f"{root} {held(root)} where the folders train and test of {source.name} were "
+            f"expected: {source.advice()}."
+        )
+    try:
+        dataset = folder(str(root))
+    except OvorError as error:  # it advises on folders of one's own, where a class may go
+        raise OvorError(f"{error} A whole {source.name} is not so: unpack it anew.") from error
+    return checked(replace(dataset, name=source.name), expected, root)
+
+
+def pilot_split(source: Source, expected: Expected) -> Dataset:
+    """Read the split of LAMDA-PILOT, and warn that it is not the paper's."""
+    dataset = published_folders(source, source.find(), expected)
+    usual = source.name.removesuffix(":pilot")
+    warn(
+        f"{source.name} is another split, in another class order, than the paper's {usual}: "
+        "its numbers are not comparable with the paper's."
+    )
     return dataset
 
 

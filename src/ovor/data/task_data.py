@@ -1,4 +1,4 @@
-"""What is to be learned next: new classes and their images, from a folder or from memory.
+"""A lesson: the new classes of the next task and their images, from a folder or from memory.
 
 All that may be wrong with it is found here, before any time is spent on learning.
 """
@@ -12,16 +12,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ovor.data.folders import SPLITS, as_name, at_home, find_classes, listed
-from ovor.data.images import Picture, Pictures, spread
-from ovor.errors import UNPRINTABLE, OvorError
+from ovor.data.class_names import as_name, check_name, listed
+from ovor.data.folders import SPLITS, find_classes
+from ovor.data.images import Picture, Pictures, at_home, spread
+from ovor.errors import OvorError
 
-UNKNOWN = "unknown"  # what an image is called that no task claims
 OnError = Literal["stop", "skip"]
+Groups = dict[str, list[Picture]]  # the images of each class
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
+    """The classes of one task, with their training images."""
+
     class_names: tuple[str, ...]
     images: Pictures
     """labels are positions in `class_names`"""
@@ -33,7 +36,7 @@ class Lesson:
         return tuple(np.bincount(self.images.labels, minlength=len(self.class_names)).tolist())
 
     def fingerprint(self) -> str:
-        """Changes with the classes, their order, and the images by their names and sizes."""
+        """Hash the classes, their order, and the images by their names and sizes."""
         said = hashlib.sha256(repr((self.class_names, self.images.labels.tolist())).encode())
         for item in self.images.items:
             said.update(_identity(item))
@@ -48,13 +51,15 @@ def read_lesson(
     rename: dict[str, str],
     skip_known: bool,
 ) -> Lesson:
-    """From a folder of class folders, from images and labels, or from (image, label) pairs."""
+    """Read a folder of class folders, images and labels, or (image, label) pairs."""
     if isinstance(source, str | Path) and labels is None:
         groups, notes = from_folder(at_home(source))
     else:
         groups, notes = from_memory(source, labels), []
     groups = renamed(groups, rename)
-    groups, more = new_ones(groups, set(known), skip_known, rename)
+    for name in groups:
+        check_name(name, f"rename it ({_advice(name, rename)})", "rename the folder")
+    groups, more = _new_only(groups, set(known), skip_known, rename)
     notes += more
     single = [name for name, items in groups.items() if len(items) == 1]
     if single:
@@ -67,7 +72,8 @@ def read_lesson(
     return labelled(groups, notes)
 
 
-def labelled(groups: dict[str, list[Picture]], notes: list[str]) -> Lesson:
+def labelled(groups: Groups, notes: list[str]) -> Lesson:
+    """Number the classes in their order, and give every image its class's number."""
     names = tuple(groups)
     items = [item for name in names for item in groups[name]]
     counts = [len(groups[name]) for name in names]
@@ -75,7 +81,8 @@ def labelled(groups: dict[str, list[Picture]], notes: list[str]) -> Lesson:
     return Lesson(names, pictures, tuple(notes))
 
 
-def from_folder(root: Path) -> tuple[dict[str, list[Picture]], list[str]]:
+def from_folder(root: Path) -> tuple[Groups, list[str]]:
+    """Find the images of every class folder, and note what else lies there."""
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "does not exist"
         raise OvorError(f"{root} {what}: give a folder with one folder per class in it.")
@@ -85,15 +92,15 @@ def from_folder(root: Path) -> tuple[dict[str, list[Picture]], list[str]]:
             f"{root} has {listed(list(found))}, which look like parts of a data set, not like "
             f"classes: give one of them, such as {root / next(iter(found))}."
         )
-    groups: dict[str, list[Picture]] = {name: list(paths) for name, paths in found.items()}
+    groups: Groups = {name: list(paths) for name, paths in found.items()}
     if not others:
         return groups, []
     names = listed([str(path.relative_to(root)) for path in others])
     return groups, [f"Not images in a class folder, left out: {names}."]
 
 
-def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Picture]]:
-    """Classes in the order of their names, as in a folder."""
+def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
+    """Group images by their labels; classes are in the order of their names, as in a folder."""
     if labels is None:
         pairs = [_pair(item) for item in spread(source)]
     else:
@@ -105,7 +112,7 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> dict[str, list[Pic
         pairs = list(zip(pictures, names, strict=True))
     if not pairs:
         raise OvorError("There is no image to learn from: give some.")
-    groups: dict[str, list[Picture]] = {}
+    groups: Groups = {}
     for picture, label in pairs:
         if label is None or label != label:  # None and NaN are how tables say that one is missing
             raise OvorError(f"A label is missing ({label}): give every image one.")
@@ -122,14 +129,15 @@ def _pair(item: Any) -> tuple[Picture, Any]:
     )
 
 
-def renamed(groups: dict[str, list[Picture]], rename: dict[str, str]) -> dict[str, list[Picture]]:
+def renamed(groups: Groups, rename: dict[str, str]) -> Groups:
+    """Give classes other names, from old to new."""
     rename = {as_name(old): as_name(new) for old, new in rename.items()}
     strange = sorted(rename.keys() - groups.keys())
     if strange:
         raise OvorError(
             f"There is no class {listed(strange)} to rename: these are {listed(list(groups))}."
         )
-    result: dict[str, list[Picture]] = {}
+    result: Groups = {}
     for name, items in groups.items():
         new = rename.get(name, name)
         if new in result:
@@ -138,27 +146,16 @@ def renamed(groups: dict[str, list[Picture]], rename: dict[str, str]) -> dict[st
     return result
 
 
-def advice(name: str, rename: dict[str, str]) -> str:
-    """The flag that gives a class another name, to be pasted into a shell."""
+def _advice(name: str, rename: dict[str, str]) -> str:
+    """Write the flag that gives a class another name, to be pasted into a shell."""
     origin = next((old for old, new in rename.items() if new == name), name)
     return f"--rename {shlex.quote(f'{origin}=NEW')}"
 
 
-def new_ones(
-    groups: dict[str, list[Picture]], known: set[str], skip_known: bool, rename: dict[str, str]
-) -> tuple[dict[str, list[Picture]], list[str]]:
-    """Without the classes that are known already, if that is wanted."""
-    for name in groups:
-        if name.strip().casefold() == UNKNOWN:
-            raise OvorError(
-                f"A class cannot be called {name!r}, which is the answer for images of no class: "
-                f"rename it ({advice(name, rename)})."
-            )
-        if not name.strip() or UNPRINTABLE.search(name):
-            raise OvorError(
-                f"A class cannot be called {name!r}, which cannot be read on one line: rename the "
-                "folder."
-            )
+def _new_only(
+    groups: Groups, known: set[str], skip_known: bool, rename: dict[str, str]
+) -> tuple[Groups, list[str]]:
+    """Leave out the classes that are known already, with a note, or refuse them."""
     old = [name for name in groups if name in known]
     if not old:
         return groups, []
@@ -166,7 +163,7 @@ def new_ones(
         raise OvorError(
             f"{listed(old)} {'is' if len(old) == 1 else 'are'} learned already, and a class cannot "
             "be learned twice: leave it out (--skip-known), or give it another name "
-            f"({advice(old[0], rename)})."
+            f"({_advice(old[0], rename)})."
         )
     fresh = {name: items for name, items in groups.items() if name not in known}
     if not fresh:
@@ -175,7 +172,7 @@ def new_ones(
 
 
 def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) -> Lesson:
-    """Every image read once; what cannot be read stops it all, or is left out."""
+    """Read every image once; one that cannot be read is an error, or is left out with a note."""
     good: list[int] = []
     bad: list[str] = []
     for index in range(len(lesson.images)):
@@ -201,7 +198,7 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
 
 
 def _identity(item: Picture) -> bytes:
-    """What tells one image from another without decoding it."""
+    """Return bytes that tell one image from another without decoding it."""
     if isinstance(item, str | Path):
         path = at_home(item)
         return repr((path.parent.name, path.name, path.stat().st_size)).encode()

@@ -14,7 +14,7 @@ from ovor.errors import OvorError
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some of a data set's images: where they are, and their new labels."""
+    """Some of a data set's training or test images, by position, with their new labels."""
 
     indices: Integers
     labels: Integers
@@ -25,6 +25,8 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Task:
+    """Classes that arrive together, with their images."""
+
     classes: tuple[int, ...]
     """original class ids; the first of them has the new label `start`"""
     start: int
@@ -33,7 +35,7 @@ class Task:
 
 
 def task_sizes(classes: int, tasks: int, sizes: Sequence[int] = ()) -> tuple[int, ...]:
-    """Classes in each task: `sizes` if given, else as equal as possible with larger ones first."""
+    """Return the classes a task: `sizes` if given, else as equal as possible, larger ones first."""
     if sizes:
         if sum(sizes) != classes or min(sizes) < 1:
             raise OvorError(
@@ -50,7 +52,7 @@ def task_sizes(classes: int, tasks: int, sizes: Sequence[int] = ()) -> tuple[int
 
 
 def split(dataset: Dataset, order: Sequence[int], sizes: Sequence[int]) -> tuple[Task, ...]:
-    """Task t has the next `sizes[t]` classes of the order, and all of their images."""
+    """Give task t the next `sizes[t]` classes of the order, and all of their images."""
     position = np.empty(len(order), dtype=np.int64)
     position[np.asarray(order)] = np.arange(len(order))
     train, test = position[dataset.train.labels], position[dataset.test.labels]

@@ -23,7 +23,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class View:
-    """What chance decides about one training view."""
+    """The crop and flip that chance chose for one training view."""
 
     box: Box
     """left, upper, right, lower"""
@@ -31,7 +31,7 @@ class View:
 
 
 def draw_view(transform: Transform, width: int, height: int, rng: np.random.Generator) -> View:
-    """A crop of random area and aspect, flipped or not."""
+    """Draw a crop of random area and aspect, flipped or not."""
     flipped = rng.random() < transform.flip
     low, high = math.log(transform.ratio[0]), math.log(transform.ratio[1])
     smallest, largest = transform.scale
@@ -47,7 +47,7 @@ def draw_view(transform: Transform, width: int, height: int, rng: np.random.Gene
 
 
 def _central_box(ratio: tuple[float, float], width: int, height: int) -> Box:
-    """The largest central crop whose aspect is allowed."""
+    """Return the largest central crop whose aspect is allowed."""
     w, h = width, height
     if width / height < ratio[0]:
         h = round(w / ratio[0])
@@ -58,13 +58,14 @@ def _central_box(ratio: tuple[float, float], width: int, height: int) -> Box:
 
 
 def train_view(image: Image.Image, view: View, size: int) -> Image.Image:
+    """Cut out the view, scale it to a square, and flip it if it is to be."""
     # Not resize(box=...): it also looks at the pixels around the box.
     image = image.crop(view.box).resize((size, size), Image.Resampling.BILINEAR)
     return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if view.flipped else image
 
 
 def test_view(image: Image.Image, transform: Transform) -> Image.Image:
-    """The shorter side to size / crop_pct, then the central square."""
+    """Scale the shorter side to size / crop_pct, and cut out the central square."""
     image = middle(image)
     size, shorter = transform.size, min(image.size)
     scaled = int(size / transform.crop_pct)
@@ -75,7 +76,7 @@ def test_view(image: Image.Image, transform: Transform) -> Image.Image:
 
 
 def middle(image: Image.Image) -> Image.Image:
-    """Of a strip the part around the centre: all of it, scaled, could fill the memory."""
+    """Cut a long strip to the part around its centre: all of it, scaled, could fill the memory."""
     width, height = (min(side, LONGEST * min(image.size)) for side in image.size)
     if (width, height) == image.size:
         return image
@@ -84,7 +85,7 @@ def middle(image: Image.Image) -> Image.Image:
 
 
 def normalised(pixels: "Tensor", transform: Transform) -> "Tensor":
-    """B, H, W, 3 bytes -> B, 3, H, W floats, on the device where the bytes are."""
+    """Turn B, H, W, 3 bytes into B, 3, H, W normalised floats, on the device of the bytes."""
     import torch  # what is exported is predicted without it
 
     channels_first = pixels.permute(0, 3, 1, 2)

@@ -1,1 +1,1 @@
-"""One run by several processes: what they exchange, how they start, and how they end."""
+"""One run by several processes: how they start, what they exchange, and how they end together."""

@@ -1,4 +1,4 @@
-"""Which processes do a run: as torchrun or SLURM has started them, or as the run says."""
+"""Find out which processes do a run: those that torchrun or SLURM started, or as the run says."""
 
 import os
 import socket
@@ -12,12 +12,12 @@ from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from ovor.config import Run
 from ovor.errors import OvorError
 
-MEETING_PLACE = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 
 @dataclass(frozen=True)
-class Crew:
-    """The processes of a run, as they are to be or as they were started."""
+class Cluster:
+    """How many processes (devices) run on each of how many machines (nodes)."""
 
     environment: ClusterEnvironment
     devices: int
@@ -29,19 +29,19 @@ class Crew:
 
     @property
     def started(self) -> bool:
-        """Is this process already one of them?"""
+        """Return whether this process is already one of them, rather than to start them."""
         return not isinstance(self.environment, LightningEnvironment)
 
     @property
-    def first(self) -> bool:
-        """Is the first process this one, or a child of it?"""
+    def has_rank_0(self) -> bool:
+        """Return whether rank 0 is this process or will be started by it."""
         if self.started:
             return self.environment.global_rank() == 0
         return self.nodes == 1 or self.environment.node_rank() == 0
 
 
-def crew_of(run: Run) -> Crew:
-    """As torchrun or SLURM says, where one of them has started several; else as the run says."""
+def find_cluster(run: Run) -> Cluster:
+    """Return what torchrun or SLURM started, if several processes, else what the run asks for."""
     wanted = run.devices * run.nodes
     if TorchElasticEnvironment.detect():
         size, devices = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
@@ -51,7 +51,7 @@ def crew_of(run: Run) -> Crew:
                 "as --nproc-per-node, and leave out --devices and --nodes."
             )
         if size > 1:
-            return Crew(TorchElasticEnvironment(), devices, size // devices)
+            return Cluster(TorchElasticEnvironment(), devices, size // devices)
     elif "SLURM_NTASKS" in os.environ and SLURMEnvironment.detect():
         size, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
         if size > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ:
@@ -60,23 +60,27 @@ def crew_of(run: Run) -> Crew:
                 "--ntasks-per-node instead of --ntasks."
             )
         if size > 1:
-            return Crew(SLURMEnvironment(), size // nodes, nodes)
+            return Cluster(SLURMEnvironment(), size // nodes, nodes)
     if run.nodes > 1:
-        check_meeting(run.nodes)
-    os.environ.pop("LOCAL_RANK", None)  # of others; fabric would think that it has been started
-    return Crew(LightningEnvironment(), run.devices, run.nodes)
+        check_rendezvous(run.nodes)
+    # Left by another program, it would make fabric believe that this process is a started one.
+    os.environ.pop("LOCAL_RANK", None)
+    return Cluster(LightningEnvironment(), run.devices, run.nodes)
 
 
-def check_meeting(nodes: int) -> None:
-    """Without these, every machine would take itself for the first, and wait for the others."""
-    missing = [name for name in MEETING_PLACE if name not in os.environ]
+def check_rendezvous(nodes: int) -> None:
+    """Refuse an environment that does not say where the machines meet.
+
+    Without it every machine would take itself for the first, and wait for the others.
+    """
+    missing = [name for name in RENDEZVOUS if name not in os.environ]
     if missing:
         raise OvorError(
             f"--nodes {nodes} also needs {' and '.join(missing)} in the environment: on every "
             "machine MASTER_ADDR and MASTER_PORT, the address and a free port of the first, and "
             f"NODE_RANK, its own number from 0 to {nodes - 1}."
         )
-    address, port, rank = (os.environ[name] for name in MEETING_PLACE)
+    address, port, rank = (os.environ[name] for name in RENDEZVOUS)
     if not rank.isdigit() or int(rank) >= nodes:
         raise OvorError(
             f"NODE_RANK is {rank!r}, but with --nodes {nodes} it must be from 0 to {nodes - 1}."

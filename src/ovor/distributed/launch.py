@@ -1,8 +1,7 @@
-"""One run by several processes, on one machine or on many.
+"""Start the processes of a run, on one machine or on many, and let each do its part.
 
-lightning-fabric starts them, or finds that torchrun or SLURM has, and connects them. The first
-chooses the folder, writes to it and speaks; the others compute. When one stops, all stop, with one
-sentence that says why; and the checkpoint serves any number of processes.
+lightning-fabric starts them, or finds that torchrun or SLURM has, and connects them. Rank 0 chooses
+run and folder, and alone is listened to. When one stops, all stop, with one sentence that says why.
 """
 
 import logging
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
+from math import inf
 from multiprocessing import active_children, get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -29,79 +29,83 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from ovor.config import Run
-from ovor.distributed.cluster import Crew
+from ovor.distributed.cluster import Cluster
 from ovor.distributed.heartbeat import (
-    QUIET,
-    ElsewhereError,
-    GiveUp,
-    died,
-    speaking_of_the_end,
-    unmet,
+    DEAD_AFTER,
+    Abort,
+    PeerStoppedError,
+    heartbeat,
+    no_rendezvous,
+    rank_died,
 )
 from ovor.distributed.ranks import Ranks
 from ovor.errors import OvorError
-from ovor.experiments.folder import Folder
-from ovor.experiments.runner import assist, execute
-from ovor.training.context import Listener
+from ovor.events import Listener, silent
 
-MEETING = timedelta(minutes=10)  # for all processes to be started
-EXCHANGE = timedelta(hours=6)  # for a slow one to come to an exchange; lost ones are noticed before
-WAITING = 10.0  # seconds until it is said that others are waited for
-MOST_A_CORE = 4  # processes: a few more than cores do no harm
-MET = "met"
+START_TIMEOUT = timedelta(minutes=10)  # for all processes to be started
+EXCHANGE_TIMEOUT = timedelta(hours=6)  # for a slow one; heartbeats notice a lost one long before
+PATIENCE = 10.0  # seconds until a line says that other machines are waited for
+MAX_PROCESSES_PER_CORE = 4  # a few more than cores do no harm
+CONNECTED = "connected"
 
-Beginning = Callable[[], tuple[Run, Path]]
+Choice = tuple[Run, Path]  # the run, and its result folder
+Result = dict[str, Any] | None
+Work = Callable[[Ranks, torch.device, Run, Path, Listener], Result]  # one rank's part in a run
 Listening = Callable[[Run], AbstractContextManager[Listener]]
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # or each process says hello
 
 
 def join(
-    crew: Crew, run: Run, begin: Beginning, listening: Listening, asked: Run | None = None
-) -> dict[str, Any] | None:
-    """What this process has to do, if it was started as one of them; the first has the result.
+    cluster: Cluster, run: Run, work: Work, choose: Callable[[], Choice], listening: Listening
+) -> Result:
+    """Do the part of this process, which was started as one of them; rank 0 has the result.
 
-    `asked` is what its own command said, where that must be what the first one's did.
+    Rank 0 calls `choose` for the run and its folder, and listens by `listening`.
     """
-    launch: Any = connected(crew, run, "popen").launch
-    mine = partial(work, begin=begin, listening=listening, give_up=leave, asked=asked)
+    launch: Any = fabric_for(cluster, run, "popen").launch
+    part = partial(do_part, work=work, choose=choose, listening=listening, abort=print_and_exit)
     try:
-        with on_sigterm(partial(linger, os.getpid())):
-            result: dict[str, Any] | None = launch(mine)
+        with on_sigterm(partial(exit_later, os.getpid())):
+            result: Result = launch(part)
         return result
-    except ElsewhereError:
+    except PeerStoppedError:  # that rank says why
         sys.exit(1)
-    except dist.DistError as error:  # later ones are noticed as losses
-        raise unmet() from error
+    except dist.DistError as error:  # while connecting; later ones become RankLostError
+        raise no_rendezvous() from error
 
 
 def start(
-    crew: Crew, run: Run, begin: Beginning, listen: Listener, asked: Run | None = None
-) -> dict[str, Any] | None:
-    """Start the processes of this machine and wait for them; the first machine has the result.
+    cluster: Cluster,
+    run: Run,
+    work: Work,
+    chosen: Choice | OvorError | None,
+    listen: Listener = silent,
+) -> Result:
+    """Start the processes of this machine and wait for them; the machine of rank 0 has the result.
 
-    `begin` is for the first process of all; `asked` as for `join`.
+    `chosen` is what that machine chose, or why it could not, which then stops all machines; on the
+    others it is None. `work` must be picklable.
     """
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # children: no word of closed connections
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
-    launch: Any = connected(crew, run, "spawn").launch
+    launch: Any = fabric_for(cluster, run, "spawn").launch
     mail: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
-    failures: list[tuple[int, Exception]] = []
-    # Not as arguments of its own, which fabric would search for modules.
-    theirs = partial(child, begin=begin, mail=mail, asked=asked)
-    ending = on_sigterm(signal.default_int_handler)  # as Ctrl-C does
+    failures: list[Exception] = []
+    # In a partial: fabric would search arguments of its own for modules.
+    part = partial(do_part_in_child, work=work, chosen=chosen, mail=mail)
     try:
-        with ending, waiting(crew) as met, reading(mail, listen, failures, met):
-            result: dict[str, Any] | None = launch(theirs)
+        with on_sigterm(signal.default_int_handler), reading(mail, listen, failures, cluster):
+            result: Result = launch(part)
     except ProcessException as error:
         if getattr(error, "exit_code", 0) == -signal.SIGINT:
             raise KeyboardInterrupt from None
-        first = crew.environment.node_rank() * crew.devices if crew.nodes > 1 else 0
-        raise cause(failures, error, first, crew.size) from error
+        first = cluster.environment.node_rank() * cluster.devices if cluster.nodes > 1 else 0
+        raise root_cause(failures, error, first, cluster.size) from error
     finally:
         for process in active_children():  # after Ctrl-C; what they did has its checkpoint
             process.terminate()
-    for _, failure in failures:
+    for failure in failures:
         raise failure
     return result
 
@@ -115,162 +119,139 @@ def on_sigterm(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def waiting(crew: Crew) -> Iterator[Event]:
-    """Say so if other machines are waited for, until the event is set."""
-    met = Event()
-
-    def say() -> None:
-        if not met.is_set():
-            place = f"{crew.environment.main_address}:{crew.environment.main_port}"
-            print(f"Waiting for {crew.nodes} machines to meet at {place} ...", file=sys.stderr)
-
-    timer = Timer(WAITING, say)
-    timer.daemon = True
-    if crew.nodes > 1:
-        timer.start()
-    try:
-        yield met
-    finally:
-        timer.cancel()
-
-
-def connected(crew: Crew, run: Run, start_method: Any) -> Fabric:
+def fabric_for(cluster: Cluster, run: Run, start_method: Any) -> Fabric:
+    """Return what will connect the processes; refuse devices that this machine does not have."""
     auto = "cuda" if torch.cuda.is_available() else "cpu"
     accelerator = auto if run.device == "auto" else run.device
     if accelerator == "mps":
         raise OvorError("An Apple GPU works alone: leave out --devices and --nodes.")
     if accelerator == "cuda" and not torch.cuda.is_available():
         raise OvorError("There is no CUDA device here: use --device cpu or auto.")
-    if accelerator == "cuda" and crew.devices > torch.cuda.device_count():
+    if accelerator == "cuda" and cluster.devices > torch.cuda.device_count():
         raise OvorError(
-            f"There are {torch.cuda.device_count()} GPUs here, not {crew.devices}: give that "
+            f"There are {torch.cuda.device_count()} GPUs here, not {cluster.devices}: give that "
             "number as --devices, or use --device cpu."
         )
     cores = os.cpu_count() or 1
-    if accelerator == "cpu" and crew.devices > MOST_A_CORE * cores:
+    if accelerator == "cpu" and cluster.devices > MAX_PROCESSES_PER_CORE * cores:
         raise OvorError(
-            f"{crew.devices} processes on {cores} cores would only wait for each other: give "
+            f"{cluster.devices} processes on {cores} cores would only wait for each other: give "
             f"--devices {cores}, or fewer."
         )
     strategy = DDPStrategy(
-        cluster_environment=crew.environment, start_method=start_method, timeout=MEETING
+        cluster_environment=cluster.environment, start_method=start_method, timeout=START_TIMEOUT
     )
     return Fabric(
-        accelerator=accelerator, devices=crew.devices, num_nodes=crew.nodes, strategy=strategy
+        accelerator=accelerator, devices=cluster.devices, num_nodes=cluster.nodes, strategy=strategy
     )
 
 
-def given(run: Run, path: Path) -> tuple[Run, Path]:
-    """A beginning: what was chosen before the processes were started."""
-    return run, path
-
-
-def refused(error: Exception) -> tuple[Run, Path]:
-    """A beginning that is none; so the processes of other machines hear why."""
-    raise error
-
-
-def linger(own: int, *_: Any) -> None:
-    """torchrun ends all processes at once when it misses one: first find out which, and say so."""
+def exit_later(own: int, *_: Any) -> None:
+    """Handle SIGTERM: torchrun ends all when it misses one; first find out which, and say so."""
     if os.getpid() != own:  # a child that loads images
         os._exit(128 + signal.SIGTERM)
-    last = Timer(2 * QUIET, os._exit, [128 + signal.SIGTERM])
+    last = Timer(2 * DEAD_AFTER, os._exit, [128 + signal.SIGTERM])
     last.daemon = True
     last.start()
 
 
-def leave(error: Exception) -> NoReturn:
-    """At once, from any thread."""
+def print_and_exit(error: Exception) -> NoReturn:
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which progress had hidden
     print(f"{cursor}ovor: {error}", file=sys.stderr, flush=True)
     os._exit(1)
 
 
-def child(
-    fabric: Fabric, begin: Beginning, mail: "SimpleQueue[Any]", asked: Run | None
-) -> dict[str, Any] | None:
-    # At once, also from within a collective: after Ctrl-C, and when the parent is gone.
+def do_part_in_child(
+    fabric: Fabric, work: Work, chosen: Choice | OvorError | None, mail: "SimpleQueue[Any]"
+) -> Result:
+    """Do this rank's part in a process that `start` has started; events and errors go by mail."""
+    # Ctrl-C, and the end of the parent, must work from within an exchange too.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    mail.put(MET)
+    mail.put(CONNECTED)
 
-    def give_up(error: Exception) -> NoReturn:
-        mail.put((fabric.global_rank, error))
+    def choose() -> Choice:
+        if isinstance(chosen, OvorError):
+            raise chosen
+        assert chosen is not None  # rank 0 is on the machine that chose
+        return chosen
+
+    def abort(error: Exception) -> NoReturn:
+        mail.put(error)
         os._exit(1)
 
     try:
-        return work(fabric, begin, lambda run: nullcontext(mail.put), give_up, asked)
+        return do_part(fabric, work, choose, lambda run: nullcontext(mail.put), abort)
     except Exception as error:
-        mail.put((fabric.global_rank, portable(error)))
+        mail.put(picklable(error))
         raise
 
 
-def work(
-    fabric: Fabric, begin: Beginning, listening: Listening, give_up: GiveUp, asked: Run | None
-) -> dict[str, Any] | None:
-    """What each process does."""
+def do_part(
+    fabric: Fabric, work: Work, choose: Callable[[], Choice], listening: Listening, abort: Abort
+) -> Result:
+    """Take rank 0's choice and do this rank's part in it; return what `work` does."""
     ranks = Ranks(fabric.global_rank, fabric.world_size)
-    result = None
-    dist.distributed_c10d._set_pg_timeout(EXCHANGE)
-    with speaking_of_the_end(ranks, give_up):
-        run, path = ranks.told(begin() if ranks.rank == 0 else (Run(), Path()))
-        if asked and asked.essence != run.essence:
-            raise OvorError(
-                f"Process {ranks.rank + 1} was started with other settings than the first: give "
-                "every machine the same command."
-            )
-        if ranks.rank == 0:
-            with listening(run) as listen:
-                result = execute(run, Folder(path), listen, ranks=ranks, device=fabric.device)
-        else:
-            assist(run, Folder(path), ranks, fabric.device)
-        ranks.told(None)  # nobody leaves while another may still wait for an answer
+    dist.distributed_c10d._set_pg_timeout(EXCHANGE_TIMEOUT)
+    with heartbeat(ranks, abort):
+        run, path = ranks.broadcast(choose() if ranks.rank == 0 else (Run(), Path()))
+        with listening(run) if ranks.rank == 0 else nullcontext(silent) as listen:
+            result = work(ranks, fabric.device, run, path, listen)
+        ranks.broadcast(None)  # nobody leaves while another may still wait for an exchange
     dist.destroy_process_group()
     return result
 
 
-def cause(
-    failures: list[tuple[int, Exception]], error: ProcessException, first: int, size: int
+def root_cause(
+    failures: list[Exception], error: ProcessException, first: int, size: int
 ) -> Exception:
-    """Of all that was heard, what came first: a process's own failure, before those of others that
-    noticed it."""
-    own = [failure for _, failure in failures if not isinstance(failure, ElsewhereError)]
+    """Return the failure that led to the others: a rank's own, before those that noticed it.
+
+    `first` is the rank of this machine's first process.
+    """
+    own = [failure for failure in failures if not isinstance(failure, PeerStoppedError)]
     if isinstance(error, ProcessExitedException) and error.exit_code < 0:  # by a signal
-        return died(first + error.error_index, size)
+        return rank_died(first + error.error_index, size)
     if own:
         return own[0]
     if failures:
-        return OvorError(str(failures[0][1]))
+        return OvorError(str(failures[0]))
     if isinstance(error, ProcessExitedException):
-        return died(first + error.error_index, size)
+        return rank_died(first + error.error_index, size)
     if re.search(r"Dist(Store|Network|Backend)Error", str(error)):
-        return unmet()
+        return no_rendezvous()
     return error
 
 
 @contextmanager
 def reading(
-    mail: "SimpleQueue[Any]",
-    listen: Listener,
-    failures: list[tuple[int, Exception]],
-    met: Event,
+    mail: "SimpleQueue[Any]", listen: Listener, failures: list[Exception], cluster: Cluster
 ) -> Iterator[None]:
-    """Events go to the listener, failures to the list."""
+    """Pass the children's events to the listener, and append their errors to `failures`.
+
+    Print a line if other machines are waited for.
+    """
     over = Event()
 
     def read() -> None:
+        say_at = time.monotonic() + PATIENCE if cluster.nodes > 1 else inf
         while not (over.is_set() and mail.empty()):
+            if time.monotonic() > say_at:
+                place = f"{cluster.environment.main_address}:{cluster.environment.main_port}"
+                print(
+                    f"Waiting for {cluster.nodes} machines to meet at {place} ...", file=sys.stderr
+                )
+                say_at = inf
             if mail.empty():
                 time.sleep(0.02)
-            elif (message := mail.get()) == MET:
-                met.set()
-            elif not isinstance(message, dict):
+            elif isinstance(message := mail.get(), Exception):
                 failures.append(message)
+            elif message == CONNECTED:
+                say_at = inf
             elif not failures:
                 try:
                     listen(message)
                 except Exception as error:  # go on reading, or the sender would wait for ever
-                    failures.append((0, error))
+                    failures.append(error)
 
     thread = Thread(target=read, daemon=True)
     thread.start()
@@ -278,10 +259,10 @@ def reading(
         yield
     finally:
         over.set()
-        thread.join(QUIET)  # a killed process may have left half a message
+        thread.join(DEAD_AFTER)  # a killed process may have left half a message
 
 
-def portable(error: Exception) -> Exception:
+def picklable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

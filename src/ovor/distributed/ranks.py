@@ -1,7 +1,7 @@
-"""The processes that do one run together, and the few words that they exchange.
+"""The processes (ranks) that do one run together, and what they exchange.
 
-Every one holds the whole model, does its share of the images, and makes the same steps. A run alone
-is the case of one process, in which nothing here does anything.
+Every rank holds the whole model, computes its shard of each batch, and makes the same steps. In a
+run by one process, all of this returns its input unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,80 +16,85 @@ from torch import distributed as dist
 Value = TypeVar("Value")
 
 
-class LostError(Exception):
-    """Another process of the run no longer answers."""
+class RankLostError(Exception):
+    """An exchange failed because another process of the run is gone."""
 
 
 @dataclass(frozen=True)
 class Ranks:
+    """This process's number among those of the run, counted from 0, and how many they are."""
+
     rank: int = 0
     size: int = 1
 
-    def share(self, count: int) -> slice:
-        """Which of so many rows are for this process: a block, about as long as everybody's."""
+    def shard(self, count: int) -> slice:
+        """Return this rank's block of `count` rows; blocks differ by one row at most."""
         start, stop = (-(-count * rank // self.size) for rank in (self.rank, self.rank + 1))
         return slice(start, stop)
 
-    def shares(self, count: int) -> list[slice]:
-        """Everybody's."""
-        return [Ranks(rank, self.size).share(count) for rank in range(self.size)]
+    def shards(self, count: int) -> list[slice]:
+        """Return every rank's block of `count` rows, in order of rank."""
+        return [Ranks(rank, self.size).shard(count) for rank in range(self.size)]
 
-    def first_only(self, count: int) -> slice:
-        """All rows for the first process: of work that cannot be shared."""
+    def all_on_first(self, count: int) -> slice:
+        """Return all `count` rows on rank 0 and none elsewhere, for work that cannot be split."""
         return slice(0, 0 if self.rank else count)
 
-    def gather(self, rows: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-        """Everybody's rows, which are so many; those of the last may be left out."""
+    def all_gather(self, rows: Tensor, lengths: Sequence[int]) -> list[Tensor]:
+        """Return every rank's rows, in order of rank.
+
+        `lengths` says how many rows each rank has; ranks beyond its end are left out.
+        """
         if self.size == 1:
             return [rows]
         longest = max(lengths)
-        own = rows.new_zeros(longest, *rows.shape[1:])  # all must send equally many
+        own = rows.new_zeros(longest, *rows.shape[1:])  # all_gather wants equal shapes
         own[: len(rows)] = rows
         found = [torch.empty_like(own) for _ in range(self.size)]
-        with noticing_losses():
+        with detecting_lost_ranks():
             dist.all_gather(found, own)
         return [part[:length] for part, length in zip(found, lengths, strict=False)]
 
-    def side_by_side(self, columns: Tensor, width: int, filler: float) -> Tensor:
-        """Everybody's columns of the same rows, filled up to a width."""
+    def gather_columns(self, columns: Tensor, width: int, filler: float) -> Tensor:
+        """Return every rank's columns of the same rows, each rank's padded to `width`."""
         if self.size == 1:
             return columns
         own = columns.new_full((len(columns), width), filler)
         own[:, : columns.shape[1]] = columns
-        return torch.cat(self.gather(own, [len(own)] * self.size), dim=1)
+        return torch.cat(self.all_gather(own, [len(own)] * self.size), dim=1)
 
-    def sum_gradients(self, parameters: Sequence[nn.Parameter], loss: Tensor) -> Tensor:
-        """Everybody's gradients added up, in place, and everybody's losses.
+    def all_reduce_gradients(self, parameters: Sequence[nn.Parameter], loss: Tensor) -> Tensor:
+        """Replace each gradient by its sum over ranks, and return the sum of the losses.
 
-        A parameter that has none anywhere stays without, as Adam leaves such a one alone.
+        A parameter without a gradient on every rank keeps none, so that Adam does not move it.
         """
         if self.size == 1:
             return loss
         has = torch.tensor([p.grad is not None for p in parameters], device=loss.device)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         flat = torch.cat([loss.reshape(1), has.float(), *(g.flatten() for g in gradients)])
-        with noticing_losses():
-            dist.all_reduce(flat)  # in one go: many small ones would take longer
+        with detecting_lost_ranks():
+            dist.all_reduce(flat)  # one exchange is faster than one for each parameter
         lengths = [1, len(parameters), *(p.numel() for p in parameters)]
         total, anywhere, *sums = torch.split(flat, lengths)
         for parameter, found, new in zip(parameters, anywhere.tolist(), sums, strict=True):
             parameter.grad = new.view_as(parameter).to(parameter.dtype) if found else None
         return total[0]
 
-    def agree(self, tensors: Sequence[Tensor]) -> None:
-        """Take the first process's values, where all computed the same: GPUs may differ a bit."""
+    def synchronize(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite tensors that all ranks computed alike by rank 0's: GPUs may round apart."""
         if self.size == 1:
             return
-        with noticing_losses(), torch.no_grad():
+        with detecting_lost_ranks(), torch.no_grad():
             for tensor in tensors:
                 dist.broadcast(tensor, src=0)
 
-    def told(self, value: Value) -> Value:
-        """The first process's value; it also waits for everybody."""
+    def broadcast(self, value: Value) -> Value:
+        """Return rank 0's value, after every rank has come here."""
         if self.size == 1:
             return value
         box = [value]
-        with noticing_losses():
+        with detecting_lost_ranks():
             dist.broadcast_object_list(box, src=0)
             dist.barrier()
         return box[0]
@@ -99,8 +104,9 @@ ALONE = Ranks()
 
 
 @contextmanager
-def noticing_losses() -> Iterator[None]:
+def detecting_lost_ranks() -> Iterator[None]:
+    """Turn what torch raises in a failed exchange into RankLostError."""
     try:
         yield
-    except RuntimeError as error:  # gloo's and NCCL's are of this kind
-        raise LostError(str(error)) from error
+    except RuntimeError as error:  # the base class of gloo's and NCCL's errors
+        raise RankLostError(str(error)) from error

@@ -1,1 +1,1 @@
-"""Runs and grids of runs, with their result folders."""
+"""Runs and grids of runs, and their result folders."""

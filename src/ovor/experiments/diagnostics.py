@@ -7,6 +7,7 @@ virtual outliers (Sec. 4.1), and where these lie among the features.
 import json
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,29 +15,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.analysis.cost import grown, inference_macs
-from ovor.classifier.rejection import energies
 from ovor.config import Npos
-from ovor.data.views import Pair
+from ovor.distributed.ranks import ALONE
 from ovor.encoders.vit import VisionTransformer
-from ovor.experiments.folder import Folder, read_run
-from ovor.experiments.runner import prepare
+from ovor.events import FeaturesExtracted, silent
+from ovor.experiments.folder import Folder
 from ovor.learners.base import Learner
+from ovor.losses import task_energies
 from ovor.outliers import synthesize
 from ovor.outliers.exact_search import farthest_from_others
 from ovor.presets import SETTINGS
 from ovor.seeds import NOISE, generator
-from ovor.tensor_file import load_tensors, write_atomically
-from ovor.training.checkpointing import grow
-from ovor.training.context import Session, features_of, still_images
-from ovor.training.loop import tested
+from ovor.tensor_file import write_atomically
+from ovor.training.context import Context
+from ovor.training.features import Features, still_images
 
 SCHEMA = 1
 BINS = 60
 POINTS = 300  # of a kind, at most, in the plane
 
 
-def read_closeup(folder: Folder) -> dict[str, Any] | None:
-    """What an earlier look left, if this version can use it."""
+def read_diagnostics(folder: Folder) -> dict[str, Any] | None:
+    """Return what was measured before, if this version can use it."""
     try:
         found = json.loads(folder.closeup_file.read_bytes())
     except (OSError, ValueError):
@@ -44,99 +44,90 @@ def read_closeup(folder: Folder) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else None
 
 
-def measure_closeup(folder: Folder) -> dict[str, Any]:
-    found = read_closeup(folder)
-    if found is None:
-        found = look_closely(folder)
-        with suppress(OSError):  # a folder that is only to be read: it is measured again next time
-            write_atomically(folder.closeup_file, json.dumps(found).encode() + b"\n")
-    return found
+def write_diagnostics(
+    folder: Folder, context: Context, learner: Learner, features: Features
+) -> None:
+    """Measure a run that has just ended, or was reopened, and keep it in its folder.
+
+    Test features that the last evaluation computed are not computed again.
+    """
+    found = measure(replace(context, ranks=ALONE, listen=silent), learner.eval(), features)
+    with suppress(OSError):  # a folder that is only to be read: it is measured again next time
+        write_atomically(folder.closeup_file, json.dumps(found).encode() + b"\n")
 
 
 @torch.no_grad()
-def look_closely(folder: Folder) -> dict[str, Any]:
-    session, learner = rebuild(folder)
-    pairs = [tested(session, learner, len(session.tasks) - 1, t) for t in range(len(session.tasks))]
-    logits = [all_logits(session, learner, features) for features, _ in pairs]
-    middle = len(session.tasks) // 2
-    features, labels = trained_on(session, learner, middle)
+def measure(context: Context, learner: Learner, tests: Features) -> dict[str, Any]:
+    """Return what closeup.json holds."""
+    last, middle = len(context.tasks) - 1, len(context.tasks) // 2
+    pairs = [tests.of_test(learner, last, task) for task in range(last + 1)]
+    logits = [all_logits(context, learner, features) for features, _ in pairs]
+    features, labels = Features(context).extract(
+        learner.features, still_images(context, middle), partial(FeaturesExtracted, middle, 0)
+    )
     found: dict[str, Any] = {
         "schema": SCHEMA,
-        **confusion(session, logits, [labels for _, labels in pairs]),
-        "macs": macs(session),
+        **confusion(context, logits, [labels for _, labels in pairs]),
+        "macs": macs(context),
         "middle_task": middle,
         "energies": None,
         "plane": None,
     }
     if features.isfinite().all() and all(part.isfinite().all() for part in logits):
-        outliers = outliers_of(session, middle, features, labels)
+        outliers = outliers_of(context, middle, features, labels)
         found["energies"] = histograms(
-            middle_energies(session, middle, logits, all_logits(session, learner, outliers))
+            middle_energies(context, middle, logits, all_logits(context, learner, outliers))
         )
-        found["plane"] = plane(session, middle, features, labels, outliers)
+        found["plane"] = plane(context, middle, features, labels, outliers)
     return found
 
 
-def rebuild(folder: Folder) -> tuple[Session, Learner]:
-    """The learner as it was at the end of the run."""
-    session, learner = prepare(read_run(folder.run_file), folder.checkpoint)
-    learner.to(session.fabric.device)
-    grow(learner, [len(task.classes) for task in session.tasks], session.run.seed)
-    learner.load_learned_state(load_tensors(folder.weights)[0])
-    return session, learner.eval()
-
-
-def all_logits(session: Session, learner: Learner, features: Tensor) -> Tensor:
-    """In the batches of the run, so that not even rounding differs from its own test."""
-    parts = torch.split(features, session.run.batch_size)
+def all_logits(context: Context, learner: Learner, features: Tensor) -> Tensor:
+    """Return logits computed in the batches of the run, so that not even rounding differs."""
+    parts = torch.split(features, context.run.batch_size)
     return torch.cat([learner.logits(part) for part in parts])
 
 
-def trained_on(session: Session, learner: Learner, task: int) -> Pair:
-    event = {"event": "features", "task": task, "loss": None}
-    return features_of(session, learner.features, still_images(session, task), event)
-
-
-def confusion(session: Session, logits: list[Tensor], labels: list[Tensor]) -> dict[str, Any]:
-    """Counts of test images by true (row) and predicted (column) task, and of right answers."""
-    starts = torch.tensor([task.start for task in session.tasks])
+def confusion(context: Context, logits: list[Tensor], labels: list[Tensor]) -> dict[str, Any]:
+    """Count test images by true (row) and predicted (column) task, and right predictions."""
+    starts = torch.tensor([task.start for task in context.tasks])
     rows, right = [], []
     for part, truth in zip(logits, labels, strict=True):
-        answers = part.argmax(1).cpu()
-        tasks = torch.searchsorted(starts, answers, right=True) - 1
+        predicted = part.argmax(1).cpu()
+        tasks = torch.searchsorted(starts, predicted, right=True) - 1
         rows.append(torch.bincount(tasks, minlength=len(starts)).tolist())
-        right.append(int((answers == truth.cpu()).sum()))
+        right.append(int((predicted == truth.cpu()).sum()))
     return {"confusion": rows, "right": right}
 
 
-def npos_of(session: Session) -> Npos:
-    """The run's own way to make outliers; without VOR, what its data set would have with it."""
-    kind = session.run.data.partition(":")[0]
-    return (session.run.vor or SETTINGS[kind][1]).npos
+def npos_of(context: Context) -> Npos:
+    """Return the run's settings of outliers; without VOR, those its data set would have with it."""
+    kind = context.run.data.partition(":")[0]
+    return (context.run.vor or SETTINGS[kind][1]).npos
 
 
-def outliers_of(session: Session, task: int, features: Tensor, labels: Tensor) -> Tensor:
-    noise = generator(session.run.seed, task, session.run.epochs, NOISE)  # no epoch has this number
-    classes = len(session.tasks[task].classes)
-    return synthesize(features, labels, classes, npos_of(session), noise)
+def outliers_of(context: Context, task: int, features: Tensor, labels: Tensor) -> Tensor:
+    noise = generator(context.run.seed, task, context.run.epochs, NOISE)  # no epoch has this number
+    classes = len(context.tasks[task].classes)
+    return synthesize(features, labels, classes, npos_of(context), noise)
 
 
-def boundary_of(session: Session, task: int, features: Tensor) -> Tensor:
-    """The numbers of the features that outliers start from (Alg. 2)."""
-    npos = npos_of(session)
+def boundary_of(context: Context, task: int, features: Tensor) -> Tensor:
+    """Return the indices of the features that outliers start from (Alg. 2)."""
+    npos = npos_of(context)
     index = features.float() if npos.space == "raw" else F.normalize(features.float())
-    count = max(1, round(npos.alpha * len(session.tasks[task].classes)))
+    count = max(1, round(npos.alpha * len(context.tasks[task].classes)))
     return farthest_from_others(index, npos.k - npos.self_neighbor, count)
 
 
 def middle_energies(
-    session: Session, middle: int, logits: list[Tensor], of_outliers: Tensor
+    context: Context, middle: int, logits: list[Tensor], of_outliers: Tensor
 ) -> dict[str, Tensor]:
-    """Of one task's head, by whose features it sees."""
-    sizes = [len(task.classes) for task in session.tasks]
+    """Return the energies of the middle task's head, by whose features it is given."""
+    sizes = [len(task.classes) for task in context.tasks]
 
     def of(parts: list[Tensor]) -> Tensor:
-        return energies(torch.cat(parts), sizes)[:, middle].cpu()
+        return task_energies(torch.cat(parts), sizes)[:, middle].cpu()
 
     kinds = {
         "own": logits[middle : middle + 1],
@@ -148,7 +139,7 @@ def middle_energies(
 
 
 def histograms(found: dict[str, Tensor]) -> dict[str, Any]:
-    """Counts in bins that all kinds share, and the mean of each kind."""
+    """Count each kind in bins that all kinds share, and average it."""
     together = torch.cat(list(found.values()))
     low, high = float(together.min()), float(together.max())
     high = max(high, low + 1e-3)  # a width, if all are equal
@@ -164,9 +155,9 @@ def histograms(found: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def plane(
-    session: Session, task: int, features: Tensor, labels: Tensor, outliers: Tensor
+    context: Context, task: int, features: Tensor, labels: Tensor, outliers: Tensor
 ) -> dict[str, Any]:
-    """Features, boundary and outliers on the first two principal components of the features."""
+    """Project features, boundary and outliers on the features' first two principal components."""
     center = features.float().mean(0)
     axes, shares = principal_axes(features.float() - center)
 
@@ -179,13 +170,13 @@ def plane(
         "shares": shares,
         "features": place(features[some]),
         "labels": labels[some].tolist(),
-        "boundary": place(features[boundary_of(session, task, features)[:POINTS]]),
+        "boundary": place(features[boundary_of(context, task, features)[:POINTS]]),
         "outliers": place(outliers[spread(len(outliers))]),
     }
 
 
 def principal_axes(centered: Tensor) -> tuple[Tensor, list[float]]:
-    """D, 2 directions of largest variance, and their shares of it."""
+    """Return the two directions of largest variance (D, 2), and their shares of it."""
     _, values, rows = torch.linalg.svd(centered, full_matrices=False)
     axes = F.pad(rows[:2], (0, 0, 0, max(0, 2 - len(rows)))).T
     # A direction and its opposite are the same axis: let the largest part be positive.
@@ -196,15 +187,15 @@ def principal_axes(centered: Tensor) -> tuple[Tensor, list[float]]:
 
 
 def spread(count: int) -> Tensor:
-    """At most POINTS numbers below `count`, evenly spread."""
+    """Return at most POINTS indices below `count`, evenly spread."""
     return torch.linspace(0, max(0, count - 1), min(count, POINTS)).long()
 
 
-def macs(session: Session) -> int:
-    """Multiply-accumulates of one image, as the learner computes."""
-    run, arch = session.run, session.backbone.vit.arch
+def macs(context: Context) -> int:
+    """Count the multiply-accumulates of one image through the learner."""
+    run, arch = context.run, context.backbone.vit.arch
     side = run.transform.size // arch.patch_size
     seen = replace(arch, grid=(side, side))
-    sizes = [len(task.classes) for task in session.tasks]
+    sizes = [len(task.classes) for task in context.tasks]
     learner, _ = grown(run.method, run.options, sizes, VisionTransformer, seen)
     return inference_macs(learner, seen)

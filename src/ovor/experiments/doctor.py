@@ -1,4 +1,4 @@
-"""What this machine has: versions, devices, the embedded default, data sets; what to get."""
+"""`ovor doctor`: find out what this machine has and lacks: versions, devices, data sets."""
 
 import os
 import platform
@@ -9,12 +9,13 @@ import torch
 from rich.console import Group
 from rich.table import Table
 
-from ovor.data.describe import describe
+from ovor.data import describe
 from ovor.encoders import load_backbone
 from ovor.errors import OvorError
 
 
 def examine() -> dict[str, Any]:
+    """Return all that was found, as `ovor doctor --json` prints it."""
     return {
         "versions": {
             "ovor": version("ovor"),
@@ -37,6 +38,7 @@ def examine() -> dict[str, Any]:
 
 
 def devices() -> dict[str, str]:
+    """Return what torch can compute on, with a description of each."""
     found = {"cpu": f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()}"}
     for number in range(torch.cuda.device_count()):
         found[f"cuda:{number}"] = torch.cuda.get_device_name(number)
@@ -46,6 +48,7 @@ def devices() -> dict[str, str]:
 
 
 def embedded() -> str:
+    """Return whether the embedded backbone is whole, or what is wrong with it."""
     try:
         return f"whole, sha256 {load_backbone('embedded').sha256[:12]}"
     except OvorError as error:
@@ -53,11 +56,10 @@ def embedded() -> str:
 
 
 def as_tables(found: dict[str, Any]) -> Group:
+    """Lay out what `examine` found, for a terminal."""
     machine = Table("what", "found", title="This machine")
-    for name, number in found["versions"].items():
-        machine.add_row(name, number)
-    for name, device in found["devices"].items():
-        machine.add_row(name, device)
+    for name, what in [*found["versions"].items(), *found["devices"].items()]:
+        machine.add_row(name, what)
     machine.add_row("embedded backbone", found["embedded"])
     machine.add_row("hub cache", found["hub_cache"])
     data = Table("data set", "state", title="Data sets of the paper")

@@ -12,10 +12,13 @@ from pydantic import ValidationError
 
 from ovor.config import RUN, Run
 from ovor.errors import OvorError, explain
+from ovor.events import Recorded, as_json
 from ovor.tensor_file import write_atomically
 
 
 class Folder:
+    """The files of one run's result folder, which need not exist yet."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run_file = path / "run.json"
@@ -23,17 +26,17 @@ class Folder:
         self.checkpoint = path / "checkpoint.safetensors"
         self.weights = path / "weights.safetensors"
         self.result_file = path / "result.json"
-        self.drift_file = path / "drift.json"  # of runs that keep the weights of every task
+        self.drift_file = path / "drift.json"  # where the weights of every task are kept
         self.closeup_file = path / "closeup.json"
         self.report_file = path / "report.html"
 
     def weights_after(self, task: int) -> Path:
-        """Of runs that keep the weights of every task, counted from 0."""
+        """Return the file of the weights after a task, counted from 0, if a run keeps them."""
         return self.path / f"weights-{task + 1}.safetensors"
 
     @contextmanager
-    def alone(self, patience: float = 0) -> Iterator[None]:
-        """While this process works in the folder, no other may."""
+    def locked(self, patience: float = 0) -> Iterator[None]:
+        """Keep other processes out; refuse if one is in after `patience` seconds."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / ".lock", timeout=patience):
@@ -44,27 +47,24 @@ class Folder:
                 f"Another process is at work in {self.path}: wait for it, or choose another folder."
             ) from None
 
-    def wait_for_others(self, patience: float) -> None:
-        """Until a killed worker's lock is free: on a network, its server must notice first."""
-        with self.alone(patience):
-            pass
-
     @property
     def finished(self) -> bool:
         return self.result_file.exists()
 
     def start(self, run: Run) -> None:
+        """Write the run's configuration, and remove what was measured of an earlier result."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for file in (self.closeup_file, self.drift_file):  # of an earlier result, if of any
+        for file in (self.closeup_file, self.drift_file):
             file.unlink(missing_ok=True)
         write_atomically(self.run_file, RUN.dump_json(run, indent=2) + b"\n")
 
-    def log(self, event: dict[str, Any]) -> None:
+    def log(self, event: Recorded) -> None:
+        """Append an event, on a line of its own."""
         with self.events_file.open("ab+") as file:
             if file.tell():  # a process that was killed may have left half a line
                 file.seek(-1, os.SEEK_END)
                 file.write(b"" if file.read(1) == b"\n" else b"\n")
-            file.write(json.dumps(event).encode() + b"\n")
+            file.write(json.dumps(as_json(event)).encode() + b"\n")
 
     def finish(self, result: dict[str, Any]) -> None:
         write_atomically(self.result_file, json.dumps(result, indent=2).encode() + b"\n")
@@ -74,7 +74,7 @@ class Folder:
 
 
 def read_run(path: Path) -> Run:
-    """A configuration from run.json, checked."""
+    """Return the configuration in a run.json, checked."""
     try:
         return RUN.validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def read_run(path: Path) -> Run:
 
 
 def new_folder(parent: Path, name: str) -> Folder:
-    """The first of name, name-2, name-3 … that does not exist."""
+    """Return the first of the folders name, name-2, name-3 … that does not exist."""
     path, number = parent / name, 1
     while path.exists():
         number += 1
@@ -93,7 +93,7 @@ def new_folder(parent: Path, name: str) -> Folder:
 
 
 def unfinished_folder(parent: Path, name: str) -> Folder:
-    """The newest folder of that name that was started and not finished."""
+    """Return the newest folder of that name whose run was started and not finished."""
     found = [Folder(p) for p in [parent / name, *parent.glob(f"{name}-*")]]
     found = [f for f in found if f.run_file.exists() and not f.finished]
     if not found:

@@ -10,25 +10,36 @@ from rich.table import Table
 from rich.text import Text
 
 from ovor.config import Run
-from ovor.experiments.status import Standing
+from ovor.events import (
+    Event,
+    FeaturesExtracted,
+    HeadStep,
+    ImageChecked,
+    ImagesTested,
+    MeansUpdated,
+    RunBegins,
+    TaskEnds,
+    TrainStep,
+)
+from ovor.experiments.schedule import Display
+from ovor.experiments.status import Status
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
-WORK = {"train": 2, "features": 1, "head": 0, "means": 1, "test": 1}
-DOING = {
-    "train": "learning",
-    "features": "outliers",
-    "head": "tightening",
-    "means": "averaging",
-    "test": "testing",
+WORK: dict[type, int] = {
+    TrainStep: 2,
+    FeaturesExtracted: 1,
+    HeadStep: 0,
+    MeansUpdated: 1,
+    ImagesTested: 1,
 }
 
 
 def work_per_image(run: Run) -> int:
-    """Of a task's training image, over all of its epochs."""
+    """Return the work on one training image, over all epochs of its task."""
     if run.vor is None:
-        return WORK["train"] * run.epochs
-    looks = run.vor.epochs if run.vor.refresh == "epoch" else 1
-    return WORK["train"] * (run.epochs - run.vor.epochs) + WORK["features"] * looks
+        return WORK[TrainStep] * run.epochs
+    passes = run.vor.epochs if run.vor.refresh == "epoch" else 1
+    return WORK[TrainStep] * (run.epochs - run.vor.epochs) + WORK[FeaturesExtracted] * passes
 
 
 class Speed(ProgressColumn):
@@ -72,58 +83,65 @@ class RunProgress(Live):
         self.images = 0
         self.accuracy = ""
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        match event["event"]:
-            case "begin":
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunBegins():
                 self.begin(event)
-            case "task":
-                self.task_done(event)
-            case "epoch":
-                pass
-            case "check":
-                self.bar.update(
-                    self.row, total=event["total"], advance=1, description="checking images"
-                )
-            case kind:
-                self.images += event["images"]
-                what = DOING[kind]
-                if "epoch" in event:
-                    what += f" epoch {event['epoch'] + 1}/{self.epochs}"
-                if event["loss"] is not None:
-                    what += f" loss {event['loss']:.3f}"
+            case TaskEnds():
+                self.end_task(event)
+            case ImageChecked(total):
+                self.bar.update(self.row, total=total, advance=1, description="checking images")
+            case TrainStep() | HeadStep() | FeaturesExtracted() | MeansUpdated() | ImagesTested():
+                self.images += event.images
                 self.bar.update(
                     self.row,
-                    advance=WORK[kind] * event["images"],
+                    advance=WORK[type(event)] * event.images,
                     images=self.images,
-                    description=f"task {event['task'] + 1}/{self.tasks}",
-                    state=what + self.accuracy,
+                    description=f"task {event.task + 1}/{self.tasks}",
+                    state=self.doing(event) + self.accuracy,
                 )
 
-    def begin(self, event: dict[str, Any]) -> None:
-        train, test = event["train_images"], event["test_images"]
+    def doing(
+        self, event: TrainStep | HeadStep | FeaturesExtracted | MeansUpdated | ImagesTested
+    ) -> str:
+        """Return in words what goes on."""
+        match event:
+            case TrainStep(_, epoch, _, loss):
+                return f"learning epoch {epoch + 1}/{self.epochs} loss {loss:.3f}"
+            case HeadStep(_, epoch, _, loss):
+                return f"tightening epoch {epoch + 1}/{self.epochs} loss {loss:.3f}"
+            case FeaturesExtracted(_, epoch):
+                return f"outliers epoch {epoch + 1}/{self.epochs}"
+            case MeansUpdated():
+                return "averaging"
+            case ImagesTested():
+                return "testing"
+
+    def begin(self, event: RunBegins) -> None:
+        """Set the bar to where a run begins, which may be in its middle."""
+        train, test = event.train_images, event.test_images
         self.tasks = len(train)
         # A task without epochs looks at each image once.
-        passes = [self.per_image if epochs else WORK["means"] for epochs in event["epochs"]]
+        passes = [self.per_image if epochs else WORK[MeansUpdated] for epochs in event.epochs]
 
-        def work(tasks: int) -> Any:
+        def work(tasks: int) -> int:
             tested = sum(sum(test[: t + 1]) for t in range(tasks))
             return sum(train[t] * passes[t] for t in range(tasks)) + tested
 
-        done = work(event["task"])
-        if event["epoch"]:
-            done += train[event["task"]] * self.per_image * event["epoch"] // self.epochs
+        done = work(event.task)
+        if event.epoch:
+            done += train[event.task] * self.per_image * event.epoch // self.epochs
         self.bar.update(self.row, total=work(self.tasks), completed=done)
         if done:
-            self.console.print(
-                f"continuing at task {event['task'] + 1}, epoch {event['epoch'] + 1}"
-            )
+            self.console.print(f"continuing at task {event.task + 1}, epoch {event.epoch + 1}")
 
-    def task_done(self, event: dict[str, Any]) -> None:
-        accuracy = event["accuracy"]
+    def end_task(self, event: TaskEnds) -> None:
+        """Print a line about the task, and show the mean accuracy from now on."""
+        accuracy = event.accuracy
         mean = sum(accuracy) / len(accuracy)
         self.accuracy = f" accuracy {mean:.1f} %"
         self.console.print(
-            f"task {event['task'] + 1:>2}/{self.tasks}: "
+            f"task {event.task + 1:>2}/{self.tasks}: "
             f"{accuracy[-1]:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
             highlight=False,
             soft_wrap=True,
@@ -133,15 +151,15 @@ class RunProgress(Live):
 class BarAndTable(Progress):
     """The bar of all runs, and below it a line for each that goes on."""
 
-    standings: Sequence[tuple[str, Standing]] = ()
+    statuses: Sequence[tuple[str, Status]] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
-        if self.standings:
-            yield standing_table(self.standings)
+        if self.statuses:
+            yield status_table(self.statuses)
 
 
-class GridProgress(Live):
+class GridProgress(Live, Display):
     """One line a finished run, and on a terminal what runs, and a bar for all of them."""
 
     bar: BarAndTable
@@ -158,8 +176,8 @@ class GridProgress(Live):
         )
         self.row = self.bar.add_task("", total=runs)
 
-    def running(self, standings: list[tuple[str, Standing]]) -> None:
-        self.bar.standings = standings
+    def running(self, statuses: list[tuple[str, Status]]) -> None:
+        self.bar.statuses = statuses
 
     def say(self, sentence: str) -> None:
         self.console.print(sentence, highlight=False, soft_wrap=True)
@@ -175,10 +193,10 @@ class GridProgress(Live):
         self.bar.advance(self.row)
 
 
-def standing_table(standings: Sequence[tuple[str, Standing]]) -> Table:
+def status_table(statuses: Sequence[tuple[str, Status]]) -> Table:
     """How far each run is; its machine, if it is on another."""
     table = Table(box=None, pad_edge=False, show_header=False)
-    for name, at in standings:
+    for name, at in statuses:
         tasks = len(at.epochs)
         task = f"task {min(at.task + 1, tasks)}/{tasks}" if tasks else "starts"
         epochs = at.epochs[at.task] if at.task < tasks else 0

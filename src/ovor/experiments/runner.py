@@ -2,6 +2,7 @@
 
 import platform
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,95 +12,133 @@ import numpy as np
 import torch
 
 from ovor.config import Run
+from ovor.data import load_dataset
 from ovor.data.cache import cached
-from ovor.data.datasets import load_dataset
 from ovor.data.orders import class_order
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import load_backbone
 from ovor.errors import OvorError
+from ovor.events import Event, Listener, Recorded, RunEnds, TaskEnds, silent
+from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
-from ovor.learners import at_once, build_learner, takes_vor
+from ovor.learners import at_once, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
-from ovor.tensor_file import save_tensors
-from ovor.training.checkpointing import Position
-from ovor.training.context import Listener, Session, check_input, make_fabric
+from ovor.tensor_file import load_tensors, save_tensors
+from ovor.training import context as training
+from ovor.training.checkpointing import Checkpoints, Position, grow
+from ovor.training.context import Context
+from ovor.training.features import Features
 from ovor.training.loop import train
-from ovor.training.vor_cache import Stem
+from ovor.training.vor_cache import CachedCheckpoints, CachedFeatures
 
 SCHEMA = 1
-STEPS = {"train", "features", "head", "means", "test"}  # events too many to keep
-
-
-def silent(event: dict[str, Any]) -> None:
-    """Listens to nothing."""
 
 
 def execute(
     run: Run,
     folder: Folder,
     listen: Listener = silent,
-    stem: Path | None = None,
+    vor_cache: Path | None = None,
     ranks: Ranks = ALONE,
     device: torch.device | None = None,
+    diagnostics: bool = False,
 ) -> dict[str, Any]:
     """Do the run, or what is left of it, and return what result.json holds.
 
-    `stem` is a folder where runs that differ in VOR's settings alone share the rest. With several
-    processes this is for the first of them; the others `assist`.
+    `vor_cache` is a folder where runs that differ in VOR's settings alone share the rest. With
+    several processes this is for the first of them; the others `assist`. `diagnostics` measures
+    what a report shows besides the result, while the features of the last evaluation are at hand.
     """
     if folder.run_file.exists() and read_run(folder.run_file).essence != run.essence:
         raise OvorError(
             f"{folder.path} was started with other settings: choose another folder, or remove it."
         )
     if folder.finished:
-        ranks.told(False)
+        ranks.broadcast(False)
         return folder.result()
 
     board = Board(folder, run) if run.tensorboard else silent
 
-    def note(event: dict[str, Any]) -> None:
+    def note(event: Event) -> None:
         board(event)
-        if event["event"] not in STEPS:
+        if isinstance(event, Recorded):
             folder.log(event)
-        if event["event"] == "task" and run.keep == "tasks":
-            save_weights(folder.weights_after(event["task"]), session, learner)
+        if isinstance(event, TaskEnds) and run.keep == "tasks":
+            save_weights(folder.weights_after(event.task), context, learner)
         listen(event)
 
-    session, learner = prepare(run, folder.checkpoint, note, ranks, device)
-    if stem and run.vor and ranks.size == 1:
-        session = replace(session, stem=Stem(stem))
-    with folder.alone():
+    context, learner = prepare(run, folder.checkpoint, note, ranks, device)
+    features, checkpoints = Features(context), Checkpoints(context)
+    if vor_cache and run.vor and ranks.size == 1:
+        features = CachedFeatures(context, vor_cache)
+        checkpoints = CachedCheckpoints(context, vor_cache)
+    with folder.locked():
         if folder.finished:  # by another run, meanwhile
-            ranks.told(False)
+            ranks.broadcast(False)
             return folder.result()
         folder.start(run)
-        ranks.told(True)
-        position = train(session, learner)
-        save_weights(folder.weights, session, learner)
-        result = summary(session, learner, position)
+        ranks.broadcast(True)
+        position = train(context, learner, features, checkpoints)
+        save_weights(folder.weights, context, learner)
+        result = summary(context, learner, position)
         folder.finish(result)
         folder.checkpoint.unlink()
-    folder.log({"event": "finished", **result["metrics"]})
+    folder.log(RunEnds(result["metrics"]))
+    if diagnostics:
+        with suppress(OvorError):  # the result stands; whoever makes a report is told
+            write_diagnostics(folder, context, learner, features)
     return result
 
 
+def diagnose(folder: Folder) -> None:
+    """Measure a finished run anew, on the weights that it left."""
+    context, learner = prepare(read_run(folder.run_file), folder.checkpoint)
+    grow(learner, [len(task.classes) for task in context.tasks], context.run.seed)
+    learner.load_learned_state(load_tensors(folder.weights)[0])
+    write_diagnostics(folder, context, learner, Features(context))
+
+
 def assist(run: Run, folder: Folder, ranks: Ranks, device: torch.device) -> None:
-    """The part of every process but the first: compute, and leave nothing in the folder.
+    """Do the part of every process but the first: compute, and leave nothing in the folder.
 
     Features that memory cannot hold go there as well, if it is to be seen from here.
     """
-    session, learner = prepare(run, folder.checkpoint, ranks=ranks, device=device)
-    if ranks.told(False):  # is there anything to do?
+    context, learner = prepare(run, folder.checkpoint, ranks=ranks, device=device)
+    if ranks.broadcast(False):  # is there anything to do?
         if not folder.path.is_dir():
-            session = replace(session, checkpoint=Path(tempfile.gettempdir(), "none"))
-        train(session, learner)
+            context = replace(context, checkpoint=Path(tempfile.gettempdir(), "none"))
+        train(context, learner, Features(context), Checkpoints(context))
 
 
-def save_weights(path: Path, session: Session, learner: Learner) -> None:
-    names = [session.dataset.class_names[c] for c in session.order]
+def take_part(
+    ranks: Ranks,
+    device: torch.device,
+    run: Run,
+    path: Path,
+    listen: Listener,
+    asked: Run | None = None,
+) -> dict[str, Any] | None:
+    """Do one rank's part in a run by several processes; rank 0 returns the result.
+
+    `asked` is what this rank's own command asks for, if that must equal what rank 0 chose.
+    """
+    if asked and asked.essence != run.essence:
+        raise OvorError(
+            f"Process {ranks.rank + 1} was started with other settings than the first: give every "
+            "machine the same command."
+        )
+    if ranks.rank == 0:
+        return execute(run, Folder(path), listen, ranks=ranks, device=device)
+    assist(run, Folder(path), ranks, device)
+    return None
+
+
+def save_weights(path: Path, context: Context, learner: Learner) -> None:
+    """Write all that was learned, and the names of the classes in the order of the logits."""
+    names = [context.dataset.class_names[c] for c in context.order]
     save_tensors(path, learner.learned_state(), {"schema": SCHEMA, "classes": names})
 
 
@@ -109,12 +148,12 @@ def prepare(
     listen: Listener = silent,
     ranks: Ranks = ALONE,
     device: torch.device | None = None,
-) -> tuple[Session, Learner]:
+) -> tuple[Context, Learner]:
     """Load all that the run names; whatever is wrong with it is said here."""
     if run.threads:
         torch.set_num_threads(run.threads)
     dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
-    order = class_order(run.order, len(dataset.class_names), run.seed)
+    order = tuple(class_order(run.order, len(dataset.class_names), run.seed))
     single = at_once(run.method)
     sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
     tasks = split(dataset, order, sizes)
@@ -125,27 +164,24 @@ def prepare(
                 f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
-    fabric = make_fabric(run, device)
     if run.vor and not takes_vor(run.method):
         raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
-    size = run.transform.size or backbone.vit.arch.image_size
-    check_input(backbone.vit.arch, size)
-    session = Session(
-        run=replace(run, transform=replace(run.transform, size=size)),
-        dataset=dataset,
+    return training.prepare(
+        run,
+        dataset,
+        tasks,
+        backbone,
+        checkpoint,
         order=order,
-        tasks=tasks,
-        backbone=backbone,
-        fabric=fabric,
-        checkpoint=checkpoint,
         listen=listen,
         ranks=ranks,
+        device=device,
     )
-    return session, build_learner(run.method, run.options, backbone.vit, fabric.autocast)
 
 
-def summary(session: Session, learner: Learner, position: Position) -> dict[str, Any]:
-    run, tasks, backbone = session.run, session.tasks, session.backbone
+def summary(context: Context, learner: Learner, position: Position) -> dict[str, Any]:
+    """Return what result.json says of a finished run."""
+    run, tasks, backbone = context.run, context.tasks, context.backbone
     accuracy = accuracy_matrix(position.accuracy)
     return {
         "schema": SCHEMA,
@@ -153,14 +189,14 @@ def summary(session: Session, learner: Learner, position: Position) -> dict[str,
         "data": run.data,
         "seed": run.seed,
         "tasks": [len(task.classes) for task in tasks],
-        "class_order": session.order,
+        "class_order": list(context.order),
         "accuracy": nullable(accuracy),
         "accuracy_task_id_given": nullable(accuracy_matrix(position.accuracy_task_id_given)),
         "metrics": all_metrics(accuracy, [len(task.test) for task in tasks]),
         "seconds": round(position.seconds, 3),
         "learnable_parameters": learner.learned_parameters(),
-        "device": session.fabric.device.type,
-        "processes": session.ranks.size,
+        "device": context.fabric.device.type,
+        "processes": context.ranks.size,
         "precision": run.precision,
         "backbone": {
             "name": backbone.name,
@@ -178,5 +214,5 @@ def summary(session: Session, learner: Learner, position: Position) -> dict[str,
 
 
 def nullable(matrix: Matrix) -> list[list[float | None]]:
-    """JSON has no NaN: above the diagonal stands null."""
+    """Return a matrix for JSON, which has no NaN: above the diagonal stands null."""
     return [[None if np.isnan(x) else round(float(x), 6) for x in row] for row in matrix]

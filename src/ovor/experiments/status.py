@@ -1,17 +1,18 @@
-"""How far runs have come, read from the events that they append to their result folders.
+"""Read how far a run has come from the events that it appends to its result folder.
 
-The same for runs on this machine and on others: files are the only channel.
+So runs on this machine and on others are followed alike: files are the only channel.
 """
 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from ovor.events import EpochEnds, Recorded, RunBegins, TaskEnds, WorkerStarts, from_json
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Task and epoch that a run is at, counted from 0, and what is known of it."""
+class Status:
+    """The task and epoch that a run is at, counted from 0, and what is known of it."""
 
     task: int = 0
     epoch: int = 0
@@ -20,34 +21,35 @@ class Standing:
     node: str = ""
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         return self.task, self.epoch
 
 
-def after(standing: Standing, event: dict[str, Any]) -> Standing:
+def after(status: Status, event: Recorded | None) -> Status:
+    """Return where a run is once the event has happened."""
     match event:
-        case {"event": "worker", "node": str(node)}:
-            return replace(standing, node=node)
-        case {"event": "begin", "task": task, "epoch": epoch, "epochs": epochs}:
-            return replace(standing, task=task, epoch=epoch, epochs=tuple(epochs))
-        case {"event": "epoch", "task": task, "epoch": epoch}:
-            return replace(standing, task=task, epoch=epoch + 1)
-        case {"event": "task", "task": task, "accuracy": [*accuracy]}:
+        case WorkerStarts(node):
+            return replace(status, node=node)
+        case RunBegins(task, epoch, epochs=epochs):
+            return replace(status, task=task, epoch=epoch, epochs=epochs)
+        case EpochEnds(task, epoch):
+            return replace(status, task=task, epoch=epoch + 1)
+        case TaskEnds(task, accuracy) if accuracy:
             mean = sum(accuracy) / len(accuracy)
-            return replace(standing, task=task + 1, epoch=0, accuracy=mean)
-    return standing
+            return replace(status, task=task + 1, epoch=0, accuracy=mean)
+    return status
 
 
-class Tail:
-    """Reads what was appended since it last did."""
+class StatusReader:
+    """Follows one events.jsonl, reading each time what was appended since the last."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.offset = 0
-        self.standing = Standing()
+        self.status = Status()
 
     def read(self) -> bool:
-        """Whether there was something new."""
+        """Update the status, and return whether there was something new."""
         if not self.file.exists() or self.file.stat().st_size <= self.offset:
             return False
         with self.file.open("rb") as file:
@@ -56,7 +58,7 @@ class Tail:
         self.offset += len(whole) + len(newline)
         for line in whole.splitlines():
             try:
-                self.standing = after(self.standing, json.loads(line))
+                self.status = after(self.status, from_json(json.loads(line)))
             except ValueError:  # a worker that was killed left half a line
                 continue
         return bool(newline)

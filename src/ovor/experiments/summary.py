@@ -16,10 +16,10 @@ from ovor.experiments.tables import Measure, Row, Section
 from ovor.paper import paper
 
 NOT_RUN = "not run yet"
-LABEL = 25  # longer ones are wrapped
+LABEL = 25  # characters, from which a label is wrapped
 Lines = list[tuple[str, ...]]
 
-# By measure: what a line is called, and the paper's figures of it.
+# By measure: the heading of each column, and where paper.json has its figures.
 BY_TASK: dict[Measure, dict[str, tuple[str, list[str]]]] = {
     "task-id-given": {
         "change": ("change", ["task_id_given_change_oneprompt_imagenet-r/10"]),
@@ -42,7 +42,7 @@ BY_TASK: dict[Measure, dict[str, tuple[str, list[str]]]] = {
 def collect(
     sections: list[Section], measure: Measure, seeds: list[int], out: Path
 ) -> list[dict[str, Any]]:
-    """Each section with the results of its rows that exist, as JSON has them."""
+    """Return each section with the results of its rows that exist, as values of JSON."""
     found: list[dict[str, Any]] = [
         {
             "title": part.title,
@@ -60,6 +60,7 @@ def collect(
 
 
 def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict[str, Any]:
+    """Return the results of one row by seed, beside the paper's figures."""
     folders = [folder_of(out, row, seed) for seed in seeds]
     finished = [folder for folder in folders if done(folder, row.run)]
     results = [folder.result() for folder in finished]
@@ -87,7 +88,7 @@ def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict
 
 
 def changes(result: dict[str, Any]) -> list[float]:
-    """By how much each task's accuracy, with the task given, changed since it was learned."""
+    """Return how much each task's accuracy, with the task given, changed since it was learned."""
     given = result["accuracy_task_id_given"]
     return [round(given[-1][t] - given[t][t], 4) for t in range(len(given) - 1)]
 
@@ -98,17 +99,17 @@ def as_json(preset: str, seeds: list[int], sections: list[dict[str, Any]]) -> st
 
 
 def mean_std(values: list[float]) -> str:
-    """Mean ± population standard deviation, the paper's convention; one value has none."""
-    return spread(values, ".2f") if values else NOT_RUN
+    """Write mean ± population standard deviation, the paper's convention; one value has none."""
+    return with_deviation(values, ".2f") if values else NOT_RUN
 
 
-def spread(values: list[float], form: str) -> str:
+def with_deviation(values: list[float], form: str) -> str:
     deviation = f" ± {np.std(values):.2f}" if len(values) > 1 else ""
     return f"{np.mean(values):{form}}{deviation}"
 
 
 def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
-    """Headings and cells; a row with VOR shows its gain over the same row without, seed by seed."""
+    """Return headings and cells; a row with VOR has its gain over the row without, by seed."""
     rows = {row["label"]: row for row in part["rows"]}
     columns = {
         "": list(rows),
@@ -128,17 +129,18 @@ def count(number: int | None) -> str:
 
 
 def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
+    """Write what VOR adds to A_T over the seeds that both rows have."""
     plain = rows.get(row["label"].removesuffix("+vor"))
     if plain is None or plain is row:
         return ""
     before = dict(zip(plain["seeds"], plain["A_T"], strict=True))
     pairs = zip(row["seeds"], row["A_T"], strict=True)
     gains = [value - before[seed] for seed, value in pairs if seed in before]
-    return spread(gains, "+.2f") if gains else ""
+    return with_deviation(gains, "+.2f") if gains else ""
 
 
 def of_paper(row: dict[str, Any], deviations: bool) -> str:
-    """A_T / F_T as printed, those that there are."""
+    """Write the paper's A_T / F_T, as far as it has them."""
     cells = []
     for name, mean in row["paper"].items():
         std = row["paper_std"][name]
@@ -148,13 +150,13 @@ def of_paper(row: dict[str, Any], deviations: bool) -> str:
 
 
 def difference(row: dict[str, Any]) -> str:
-    """Ours minus the paper's, of what there is of A_T and F_T."""
+    """Write ours minus the paper's of A_T / F_T, as far as both exist."""
     pairs = [(row[name], row["paper"][name]) for name in ("A_T", "F_T")]
     return " / ".join(f"{np.mean(o) - p:+.2f}" for o, p in pairs if o and p is not None)
 
 
 def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], Lines]:
-    """One line a task, from the first that the measure has; a mean at the end."""
+    """Return headings and cells with one line a task, from the first that the measure has."""
     columns: list[tuple[str, list[str]]] = []
     for row in part["rows"]:
         for name, (label, keys) in BY_TASK[measure].items():
@@ -180,6 +182,7 @@ def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...],
 
 
 def series(values: list[list[float]]) -> list[str]:
+    """Write mean and deviation over seeds, task by task."""
     if not values:
         return [NOT_RUN]
     return [mean_std([value[t] for value in values]) for t in range(len(values[0]))]
@@ -191,9 +194,8 @@ def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], L
 
 def footer(sections: list[dict[str, Any]]) -> str:
     rows = [row for part in sections for row in part["rows"]]
-    seconds = {
-        run: time for row in rows for run, time in zip(row["runs"], row["seconds"], strict=True)
-    }
+    pairs = [pair for row in rows for pair in zip(row["runs"], row["seconds"], strict=True)]
+    seconds = dict(pairs)  # a run that stands in several rows counts once
     minutes = sum(seconds.values()) / 60
     return f"{len(seconds)} runs, {minutes:.0f} minutes of computing by one thread each."
 
@@ -205,6 +207,7 @@ def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:
 
 
 def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> Group:
+    """Return the sections as tables of a terminal of this width."""
     shown: list[RichTable | Text] = []
     for part in sections:
         headings, lines = lines_of(part, measure)
@@ -222,7 +225,7 @@ def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> G
 
 
 def fitting(headings: tuple[str, ...], lines: Lines, width: int) -> tuple[tuple[str, ...], Lines]:
-    """Without some columns if they would squeeze the others; JSON and Markdown have them all."""
+    """Leave out columns that would squeeze the others; JSON and Markdown have them all."""
     columns = dict(zip(headings, zip(*lines, strict=True), strict=True))
     for spare in ("parameters", "VOR's gain", "F_T ↓"):
         if needed(columns) > width:
@@ -231,6 +234,7 @@ def fitting(headings: tuple[str, ...], lines: Lines, width: int) -> tuple[tuple[
 
 
 def needed(columns: dict[str, tuple[str, ...]]) -> int:
+    """Return the width of a table with these columns."""
     first, *rest = [max(map(len, (name, *cells))) for name, cells in columns.items()]
     return min(first, LABEL) + sum(rest) + 3 * len(columns) - 1
 

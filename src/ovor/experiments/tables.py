@@ -4,7 +4,7 @@ Hyper-parameters are those of the data set (presets.py); an ablation varies them
 and factors as the paper's, so that on ImageNet-R they are the paper's values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -16,14 +16,14 @@ from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
 # The paper's main tables have these; ours go on with every other method that there is.
 PROMPT_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
-REFERENCE = "imagenet-r/10"  # whose figures stand beside data that the paper has not
+REFERENCE = "imagenet-r/10"  # the setting shown beside data that the paper does not have
 
-Figures = tuple[float | None, float | None]  # A_T and F_T, where there are any
+Figures = tuple[float | None, float | None]  # A_T and F_T; None where the paper has none
 Measure = Literal["accuracy", "task-id-given", "prompt-drift", "representation-drift"]
 
 
 class Make(Protocol):
-    """`presets.settings`, perhaps with another backbone or fewer epochs."""
+    """Makes a run as `presets.settings` does, perhaps with another backbone or fewer epochs."""
 
     def __call__(
         self, data: str, method: str, vor: str = "paper", tasks: int | None = None
@@ -35,7 +35,7 @@ class Row:
     """One line of a table: a label, the run that it stands for, and the paper's A_T and F_T."""
 
     label: str
-    run: Run  # whatever the seed
+    run: Run  # of any seed
     paper: Figures = (None, None)
     paper_std: Figures = (None, None)
 
@@ -47,8 +47,8 @@ class Section:
     title: str
     rows: list[Row]
     where: str  # the setting of the paper's figures
-    comparable: bool  # whether it is the setting of the rows
-    deviations: bool = False  # whether the paper's are shown
+    comparable: bool  # whether the rows were run in that setting
+    deviations: bool = False  # whether the paper's standard deviations are shown
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Table:
     """A preset of `ovor grid`: which sections it has on a data set in some number of tasks."""
 
     about: str
-    sections: Callable[[str, int, "Make"], list[Section]]
-    settings: tuple[tuple[str, int], ...] = (("imagenet-r", 10),)  # the paper's
+    sections: Callable[[str, int, Make], list[Section]]
+    settings: tuple[tuple[str, int], ...] = (("imagenet-r", 10),)  # the paper's data and tasks
     measure: Measure = "accuracy"
 
 
 def of_paper(method: str, where: str, what: str = "mean") -> Figures:
-    """Mean or std of A_T and F_T in the paper, which has one figure for all variants of ADAM."""
+    """Return the paper's mean or std of A_T and F_T; all variants of ADAM have the same one."""
     short = {long: name for name, long in ALIASES.items()}
     name = "adam" if method.startswith("adam-") else short.get(method, method)
     found = [
@@ -73,61 +73,63 @@ def of_paper(method: str, where: str, what: str = "mean") -> Figures:
 
 
 def section(data: str, tasks: int, rows: list[tuple[str, str, Run]]) -> Section:
-    """Rows as (label, method, run), beside the paper's figures of this setting or of ImageNet-R."""
+    """Put rows (label, method, run) beside the paper's figures of the setting or of ImageNet-R."""
     known = paper()["accuracy_A_T"]["oneprompt"]
     comparable = f"{data}/{tasks}" in known
     where = next(w for w in (f"{data}/{tasks}", f"imagenet-r/{tasks}", REFERENCE) if w in known)
-    return Section(
-        f"{data}, {tasks} tasks",
-        [
-            Row(label, run, of_paper(method, where), of_paper(method, where, "std"))
-            for label, method, run in rows
-        ],
-        where,
-        comparable,
-    )
+    found = [
+        Row(label, run, of_paper(method, where), of_paper(method, where, "std"))
+        for label, method, run in rows
+    ]
+    return Section(f"{data}, {tasks} tasks", found, where, comparable)
 
 
-def of_methods(methods: list[str], data: str, tasks: int, make: Make) -> list[Section]:
-    rows = [(name, name, make(data, name, tasks=tasks)) for name in methods]
-    return [section(data, tasks, rows)]
+def beside_reference(title: str, data: str, tasks: int, rows: list[Row]) -> Section:
+    """Put rows beside the paper's figures of ImageNet-R in 10 tasks, the only ones it has."""
+    return Section(title, rows, REFERENCE, f"{data}/{tasks}" == REFERENCE)
+
+
+def with_and_without_vor(methods: Iterable[str]) -> list[str]:
+    return [method + vor for method in methods for vor in ("", "+vor")]
+
+
+def method_rows(
+    methods: list[str], data: str, tasks: int, make: Make
+) -> list[tuple[str, str, Run]]:
+    return [(name, name, make(data, name, tasks=tasks)) for name in methods]
 
 
 def core(data: str, tasks: int, make: Make) -> list[Section]:
-    """The ten prompt methods, and OVOR with parts of it changed."""
-    names = [name + vor for name in PROMPT_METHODS for vor in ("", "+vor")]
-    rows = [(name, name, make(data, name, tasks=tasks)) for name in names]
+    """Return the ten prompt methods, and OVOR with parts of it changed."""
+    rows = method_rows(with_and_without_vor(PROMPT_METHODS), data, tasks, make)
     for preset, label in VOR_PRESETS.items():
         if preset != "paper":
-            run = make(data, "ovor", preset, tasks)
-            rows.append((f"oneprompt+vor: {label}", "", run))
+            rows.append((f"oneprompt+vor: {label}", "", make(data, "ovor", preset, tasks)))
     return [section(data, tasks, rows)]
 
 
-def vor_table(data: str, tasks: int, make: Make) -> list[Section]:
-    methods = [m for m in PROMPT_METHODS if m != "oneprompt-deep"]
-    return of_methods([m + vor for m in methods for vor in ("", "+vor")], data, tasks, make)
-
-
-def prompt_table(data: str, tasks: int, make: Make) -> list[Section]:
-    return of_methods([m + vor for m in PROMPT_METHODS for vor in ("", "+vor")], data, tasks, make)
+def prompt_table(methods: tuple[str, ...], data: str, tasks: int, make: Make) -> list[Section]:
+    """Return prompt methods, each without and with VOR."""
+    return [section(data, tasks, method_rows(with_and_without_vor(methods), data, tasks, make))]
 
 
 def main_table(data: str, tasks: int, make: Make) -> list[Section]:
-    """Every method that there is, with VOR too where it has a linear head."""
+    """Return every method that there is, with VOR too where it has a linear head."""
     from ovor.learners import METHODS, takes_vor  # brings torch
 
-    names = [m + vor for m in METHODS for vor in ("", "+vor") if not vor or takes_vor(m)]
-    return of_methods(names, data, tasks, make)
+    names = with_and_without_vor(METHODS)
+    names = [
+        name for name in names if not name.endswith("+vor") or takes_vor(name.removesuffix("+vor"))
+    ]
+    return [section(data, tasks, method_rows(names, data, tasks, make))]
 
 
 def std_tables(data: str, tasks: int, make: Make) -> list[Section]:
+    """Return the main table with the paper's standard deviations."""
     return [replace(part, deviations=True) for part in main_table(data, tasks, make)]
 
 
-# --- ablations (App. B) ----------------------------------------------------------------------
-
-# The steps from the default, in the order of the paper's columns.
+# Ablations (App. B): the steps from the default, in the order of the paper's columns.
 FACTORS: dict[str, tuple[float, ...]] = {
     "lambda": (0.5, 1, 5, 10),
     "sigma": (0.1, 0.5, 1, 2),
@@ -150,7 +152,7 @@ ABLATIONS = (
 
 
 def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
-    """The values of one hyper-parameter around its default, as label and VOR."""
+    """Return VOR with one hyper-parameter around its default, and labels of the values."""
     if name == "penalty":
         return [(kind, replace(vor, hinge=kind)) for kind in ("huber", "mse")]
     if name == "vor_epochs_percent":
@@ -171,6 +173,7 @@ def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
 
 
 def ablation(names: tuple[str, ...], data: str, tasks: int, make: Make) -> list[Section]:
+    """Return a section for each hyper-parameter of VOR, the others at their defaults."""
     base = make(data, "ovor", tasks=tasks)
     assert base.vor is not None
     found = []
@@ -178,20 +181,16 @@ def ablation(names: tuple[str, ...], data: str, tasks: int, make: Make) -> list[
         printed: list[float | None] = list(paper()["ablation_ovor_imagenet-r/10"][name].values())
         if name == "vor_epochs_percent" and base.vor.epochs == 1:
             printed = [None] * 3  # other shares than the paper's
-        values = variants(name, base.vor, base.epochs)
-        rows = [
-            Row(
-                label + (" (default)" if vor == base.vor else ""), replace(base, vor=vor), (a, None)
-            )
-            for (label, vor), a in zip(values, printed, strict=False)
-        ]
-        comparable = f"{data}/{tasks}" == REFERENCE
-        found.append(Section(f"{name}, {data} in {tasks} tasks", rows, REFERENCE, comparable))
+        rows = []
+        for (label, vor), a in zip(variants(name, base.vor, base.epochs), printed, strict=False):
+            default = " (default)" if vor == base.vor else ""
+            rows.append(Row(label + default, replace(base, vor=vor), (a, None)))
+        found.append(beside_reference(f"{name}, {data} in {tasks} tasks", data, tasks, rows))
     return found
 
 
 def prompt_position(data: str, tasks: int, make: Make) -> list[Section]:
-    """Where OnePrompt is inserted; what the backbone is too shallow for is left out."""
+    """Return where OnePrompt may be inserted; what the backbone is too shallow for is left out."""
     base = make(data, "oneprompt", tasks=tasks)
     depth = depth_of(base)
     rows = []
@@ -208,11 +207,11 @@ def prompt_position(data: str, tasks: int, make: Make) -> list[Section]:
                 lengths[layer] += length
         if fits:
             rows.append(Row(", ".join(label), of_lengths(base, lengths), (entry["A_T"], None)))
-    comparable = f"{data}/{tasks}" == REFERENCE
-    return [Section(f"{data}, {tasks} tasks", rows, REFERENCE, comparable)]
+    return [beside_reference(f"{data}, {tasks} tasks", data, tasks, rows)]
 
 
 def depth_of(run: Run) -> int:
+    """Return the number of blocks of the run's backbone."""
     if run.backbone == PAPER.backbone:
         return 12  # known without the file
     from ovor.encoders import load_backbone  # brings torch
@@ -221,7 +220,7 @@ def depth_of(run: Run) -> int:
 
 
 def of_lengths(base: Run, lengths: list[int]) -> Run:
-    """By the names that other tables use for the same run."""
+    """Return OnePrompt with these lengths a layer, named as other tables name the same run."""
     if lengths == [5] * len(lengths):
         return replace(base, method="oneprompt-deep")
     while lengths and lengths[-1] == 0:
@@ -231,36 +230,40 @@ def of_lengths(base: Run, lengths: list[int]) -> Run:
     return replace(base, options={"lengths": lengths})
 
 
-# --- what happens to the one prompt and its features (Sec. 4.2, App. E) ----------------------
-
-
 def task_id_given(data: str, tasks: int, make: Make) -> list[Section]:
-    return by_task(["oneprompt", "oneprompt+vor"], data, tasks, make, keep="last")
+    """Return OnePrompt without and with VOR, for its accuracy with the task given (Table 1)."""
+    names = with_and_without_vor(["oneprompt"])
+    rows = [Row(name, make(data, name, tasks=tasks)) for name in names]
+    return [beside_reference(f"{data}, {tasks} tasks", data, tasks, rows)]
 
 
 def drift(data: str, tasks: int, make: Make) -> list[Section]:
-    return by_task(["oneprompt"], data, tasks, make, keep="tasks")
+    """Return OnePrompt with the weights of every task kept, by which drift is measured (App. E)."""
+    row = Row("oneprompt", replace(make(data, "oneprompt", tasks=tasks), keep="tasks"))
+    return [beside_reference(f"{data}, {tasks} tasks", data, tasks, [row])]
 
 
-def by_task(
-    methods: list[str], data: str, tasks: int, make: Make, keep: Literal["last", "tasks"]
-) -> list[Section]:
-    rows = [Row(name, replace(make(data, name, tasks=tasks), keep=keep)) for name in methods]
-    comparable = f"{data}/{tasks}" == REFERENCE
-    return [Section(f"{data}, {tasks} tasks", rows, REFERENCE, comparable)]
-
-
-INR = tuple(("imagenet-r", tasks) for tasks in (5, 10, 20))
+IMAGENET_R = tuple(("imagenet-r", tasks) for tasks in (5, 10, 20))
 OTHERS = (("cifar-100", 10), ("cub-200", 10), ("imagenet-a", 10))
+TEN_TASKS = (IMAGENET_R[1], *OTHERS)
+NOT_DEEP = tuple(method for method in PROMPT_METHODS if method != "oneprompt-deep")
 
 TABLES: dict[str, Table] = {
     "core": Table(
         "the prompt methods with and without VOR, and OVOR's controls", core, (("quickdraw", 10),)
     ),
-    "main-table": Table("every method, with and without VOR", main_table, (INR[1], *OTHERS)),
-    "vor-table": Table("what VOR brings to four prompts (Table 2)", vor_table, (INR[1], *OTHERS)),
-    "tasks-table": Table("the prompt methods on 5, 10 and 20 tasks (Table 3)", prompt_table, INR),
-    "std-tables": Table("all settings with deviations (App. A)", std_tables, (*INR, *OTHERS)),
+    "main-table": Table("every method, with and without VOR", main_table, TEN_TASKS),
+    "vor-table": Table(
+        "what VOR brings to four prompts (Table 2)", partial(prompt_table, NOT_DEEP), TEN_TASKS
+    ),
+    "tasks-table": Table(
+        "the prompt methods on 5, 10 and 20 tasks (Table 3)",
+        partial(prompt_table, PROMPT_METHODS),
+        IMAGENET_R,
+    ),
+    "std-tables": Table(
+        "all settings with deviations (App. A)", std_tables, (*IMAGENET_R, *OTHERS)
+    ),
     "task-id-given": Table(
         "change of accuracy with the task known (Table 1)", task_id_given, measure="task-id-given"
     ),
@@ -286,9 +289,9 @@ def sections(
     methods: list[str],
     adapt: Callable[[Run], Run] = lambda run: run,
 ) -> tuple[Table, list[Section]]:
-    """A table on the paper's settings, or on the data and numbers of tasks that are named.
+    """Return a table on the paper's settings, or on the data and numbers of tasks that are named.
 
-    `adapt` changes each run, to another backbone say.
+    `adapt` changes each run, for example to another backbone.
     """
     table = TABLES[preset]
     numbers = tasks or list(dict.fromkeys(number for _, number in table.settings))
@@ -305,7 +308,7 @@ def sections(
 
 
 def with_backbone(part: Section) -> Section:
-    """Says so if the paper's data are met with another backbone than the paper's."""
+    """Name the backbone in the title if the paper's data are run with another than the paper's."""
     backbone = part.rows[0].run.backbone
     if not part.comparable or backbone == PAPER.backbone:
         return part
@@ -313,7 +316,7 @@ def with_backbone(part: Section) -> Section:
 
 
 def choose(part: Section, methods: list[str]) -> Section:
-    """The rows of some methods alone."""
+    """Return the section with the rows of some methods alone."""
     if not methods:
         return part
     names = {ALIASES.get(name, name) for name in methods}

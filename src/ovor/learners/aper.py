@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders import pet
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner, nothing
@@ -102,7 +102,7 @@ class Aper(FirstTaskTuning):
         self.head.begin_task(classes, 2 * self.backbone.arch.embed_dim)
 
     @torch.no_grad()
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         self.requires_grad_(False)
         set_means(self.head, self, images)
 

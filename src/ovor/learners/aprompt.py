@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from ovor.config import STRICT, Count, Positive, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders.vit import Prefixes, VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
@@ -83,7 +83,7 @@ class APrompt(Learner):
         return F.cross_entropy(self.linear.current(self.features(images)), labels)
 
     @torch.no_grad()
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         self.eval()
         set_means(self.head, self, images)
         *earlier, _ = self.head.tasks
@@ -95,7 +95,7 @@ class APrompt(Learner):
                 prototypes += movement
 
     @torch.enable_grad()
-    def analogies(self, prototypes: Tensor, images: Views, draw: torch.Generator) -> Tensor:
+    def analogies(self, prototypes: Tensor, images: Batches, draw: torch.Generator) -> Tensor:
         """A prompt per old class that brings new images to its prototype in the old network."""
         arch, options = self.backbone.arch, self.options
         layers = min(options.layers, arch.depth)
@@ -110,7 +110,7 @@ class APrompt(Learner):
                 optimizer.step()
         return prompts.detach()
 
-    def movement(self, prompts: Tensor, images: Views, draw: torch.Generator) -> Tensor:
+    def movement(self, prompts: Tensor, images: Batches, draw: torch.Generator) -> Tensor:
         """From the old network to the new, on average over new images with each prompt."""
         moved = torch.zeros(len(prompts), prompts.shape[-1], device=prompts.device)
         counts = torch.zeros(len(prompts), device=prompts.device)
@@ -139,7 +139,7 @@ def prefixes(prompts: Tensor) -> Prefixes:
     return {layer: (part[:, 0], part[:, 1]) for layer, part in enumerate(prompts.unbind(1))}
 
 
-def paired(images: Views, classes: int, draw: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def paired(images: Batches, classes: int, draw: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
     """One pass over the images, each with an old class by chance, all classes equally often."""
     waiting = torch.empty(0, dtype=torch.long)
     for batch, _ in images:

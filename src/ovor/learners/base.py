@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ovor.config import Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError
 
@@ -49,10 +49,10 @@ class Learner(nn.Module):
         """The training loss of one batch of the current task (labels counted within it)."""
         raise NotImplementedError
 
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         """What follows the epochs, with the training images as they are tested.
 
-        `images.seen(self.features)` divides the work among the processes of a run; what goes
+        `images.encoded(self.features)` divides the work among the processes of a run; what goes
         through all `images` is done by each. A run that was stopped in the middle of it does all of
         it again.
         """

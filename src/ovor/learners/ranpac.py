@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders import pet
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
@@ -76,9 +76,9 @@ class RanPac(FirstTaskTuning):
             setattr(self, name, torch.cat([old, old.new_zeros(len(old), classes)], dim=1))
 
     @torch.no_grad()
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         self.requires_grad_(False)
-        pairs = [(self.project(seen), labels) for seen, labels in images.seen(self.features)]
+        pairs = [(self.project(seen), labels) for seen, labels in images.encoded(self.features)]
         h = torch.cat([projected for projected, _ in pairs])  # n, M
         y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
         order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
@@ -59,7 +59,7 @@ class SimpleCil(Learner):
         return 0
 
     @torch.no_grad()
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
@@ -70,11 +70,11 @@ class SimpleCil(Learner):
         self.head.forget(task, row)
 
 
-def set_means(head: Prototypes, learner: Learner, images: Views) -> None:
+def set_means(head: Prototypes, learner: Learner, images: Batches) -> None:
     """The mean feature of each class of the current task, by one pass."""
     means = head.tasks[-1]
     sums, counts = torch.zeros_like(means), torch.zeros(len(means), device=means.device)
-    for features, labels in images.seen(learner.features):
+    for features, labels in images.encoded(learner.features):
         sums.index_add_(0, labels, features)
         counts += torch.bincount(labels, minlength=len(means))
     means.copy_(sums / counts.clamp(min=1)[:, None])

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count, Positive, Run
-from ovor.data.views import Views
+from ovor.data.batches import Batches
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
@@ -74,9 +74,9 @@ class Slca(Learner):
         return F.cross_entropy(self.head.current(self.features(images)), labels)
 
     @torch.no_grad()
-    def end_task(self, images: Views, seed: tuple[int, ...]) -> None:
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
         self.eval()
-        pairs = list(images.seen(self.features))
+        pairs = list(images.encoded(self.features))
         features = torch.cat([part for part, _ in pairs])
         labels = torch.cat([part for _, part in pairs])
         for number in range(len(self.means[-1])):

@@ -38,8 +38,8 @@ def farthest_from_others(
     if k < 1 or len(points) <= max(FEW_POINTS, PART * k):
         return _largest(kth_distance_to_others(points[:], k, ranks), count)
     order, levels = cut(points, PART * k, folder)
-    ranks.agree([order])  # all must measure the same
-    levels = ranks.told(levels)
+    ranks.synchronize([order])  # all must measure the same
+    levels = ranks.broadcast(levels)
     center = mean(points)
     ordered = collected((some - center for some in gathered(points, order)), folder)
     squares = _measure(ordered, levels, k, min(count, len(points)), ranks)
@@ -67,7 +67,7 @@ def _measure(
     parts.
     """
     norms = square_norms(points)
-    ranks.agree([norms])
+    ranks.synchronize([norms])
     # A bound and a distance are rounded apart, so a bound counts as higher by so much: of the order
     # of the worst case for sums of this length, and 75 times the largest error that was measured.
     rounding = points.shape[1] * torch.finfo(norms.dtype).eps

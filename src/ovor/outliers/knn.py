@@ -89,11 +89,11 @@ def kth_squares_to_others(
         return norms[:0]
     tiles = torch.split(numbers, tile_rows(len(among)))
     squares = [norms[:0]]
-    for some in tiles[ranks.share(len(tiles))]:
+    for some in tiles[ranks.shard(len(tiles))]:
         sums = kth_sums(points[some], points, norms, k, among, own=some)
         squares.append(_squares(sums, norms[some]))
-    lengths = [sum(map(len, tiles[share])) for share in ranks.shares(len(tiles))]
-    return torch.cat(ranks.gather(torch.cat(squares), lengths))
+    lengths = [sum(map(len, tiles[shard])) for shard in ranks.shards(len(tiles))]
+    return torch.cat(ranks.all_gather(torch.cat(squares), lengths))
 
 
 def tile_rows(columns: int) -> int:

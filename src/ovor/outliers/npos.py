@@ -91,7 +91,7 @@ def _outliers(
         # As many times nearer in rank as there are fewer: about the same distance.
         k, others = (max(1, round(x * npos.sample / len(index))) for x in (k, others))
         boundary = farthest_from_sample(index, sample, others, count)
-        ranks.agree([boundary])
+        ranks.synchronize([boundary])
         index = index[sample]
     else:
         boundary = farthest_from_others(index, others, count, folder, ranks)
@@ -151,7 +151,7 @@ class Blocks:
 
     def __iter__(self) -> Iterator[Block]:
         starts = range(0, len(self.index), knn.COLUMNS)
-        for start in starts[self.ranks.share(len(starts))]:
+        for start in starts[self.ranks.shard(len(starts))]:
             yield Block(self.origins, self.noise, self.index[start : start + knn.COLUMNS], start)
 
 
@@ -173,7 +173,7 @@ class Candidates:
     ) -> "Candidates":
         norms = torch.addmm(square_norms(noise), origins, noise.T, alpha=2)
         norms += square_norms(origins)[:, None]
-        ranks.agree([norms])  # distances, and so the number of exchanges, are made of them
+        ranks.synchronize([norms])  # distances, and so the number of exchanges, are made of them
         blocks: Iterable[Block] = Blocks(origins, noise, index, ranks)
         if (len(origins) + len(noise)) * len(index) <= KEPT_TABLES:
             blocks = list(blocks)  # and with them, their tables
@@ -187,7 +187,7 @@ class Candidates:
         as many as are wanted, and then those that may be among them too.
         """
         bounds = self._bounds(k)
-        self.ranks.agree([bounds])  # they say how much the processes will exchange
+        self.ranks.synchronize([bounds])  # they say how much the processes will exchange
         order = bounds.argsort(descending=True, stable=True)
         best, best_squares = order[:0], bounds[:0]
         # Where each pass makes the tables anew, one is to do; bounds are tight, so it mostly does.
@@ -220,7 +220,7 @@ class Candidates:
                 sums = block.origin_terms.index_select(0, i)
                 sums += block.noise_terms.index_select(0, j)
                 kept[number] = k_smallest_of_both(kept[number], sums, k)
-        everybodys = [self.ranks.side_by_side(values, k, torch.inf) for values in kept]
+        everybodys = [self.ranks.gather_columns(values, k, torch.inf) for values in kept]
         kth = torch.cat([smallest(values, k).amax(1) for values in everybodys])
         return self._square_distance(kth, self.square_norms[numbers])
 
@@ -279,8 +279,8 @@ class Candidates:
             values = torch.cat([values, found.values], dim=1)
             columns = torch.cat([columns, block.start + found.indices], dim=1)
             values, columns = nearest(values, columns, count)
-        values = self.ranks.side_by_side(values, count, torch.inf)
-        columns = self.ranks.side_by_side(columns, count, 0)
+        values = self.ranks.gather_columns(values, count, torch.inf)
+        columns = self.ranks.gather_columns(columns, count, 0)
         return nearest(values, columns, count)
 
     def _square_distance(self, sums: Tensor, square_norms: Tensor) -> Tensor:

@@ -1,184 +1,65 @@
-"""The charts of a group as Vega-Lite, each with the table that it draws and the words beside it.
+"""What the report draws: every chart as Vega-Lite, with its records and the words beside it."""
 
-Colours are CSS variables of the page, so light and dark and paper need no second drawing; `@name`
-stands for what the reader chooses, and the page's script or `fill` puts it in.
-"""
+from collections.abc import Sequence
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from ovor.report.numbers import DRIFT_WORDS, KINDS, Records
+from ovor.report.records import DRIFT_WORDS, ENERGY_WORDS, ERROR_WORDS, PLANE_WORDS, TAUS
 from ovor.report.timing import PHASES
+from ovor.report.vega import (
+    CROSS,
+    FAINT,
+    FREE,
+    HUES,
+    INK,
+    MUTED,
+    NO_GRID,
+    NOT_PICKED,
+    PAPER,
+    PICKED,
+    SHADES,
+    Chart,
+    Records,
+    Spec,
+    by_method,
+    category,
+    layer,
+    method_rows,
+    quantity,
+    task_number,
+    tooltip,
+)
 
-Spec = dict[str, Any]
-
-# Okabe and Ito's colours and two more, which colour-blind people tell apart, on white and on dark.
-PALETTE = {
-    "light": (
-        "#0072b2",
-        "#d55e00",
-        "#009e73",
-        "#cc79a7",
-        "#b8860b",
-        "#56b4e9",
-        "#6a51a3",
-        "#7f7f7f",
-    ),
-    "dark": (
-        "#5ab0ee",
-        "#ff8c52",
-        "#35c9a0",
-        "#e6a1cb",
-        "#e8b93c",
-        "#a5dcff",
-        "#b7a3e8",
-        "#bdbdbd",
-    ),
-}
-HEAT = {  # from none to all
-    "light": (
-        "#f4f8fc",
-        "#e1ecf6",
-        "#cbdef0",
-        "#abcfe6",
-        "#82badb",
-        "#58a1cf",
-        "#3787c0",
-        "#1b69af",
-        "#08488f",
-    ),
-    "dark": (
-        "#17212d",
-        "#1b2f44",
-        "#1f3f5e",
-        "#245179",
-        "#2b6596",
-        "#367bb2",
-        "#4c93cb",
-        "#71b0e0",
-        "#a8d3f5",
-    ),
-}
-OTHERS = {"light": ("#1f2328", "#ffffff", "#c3c9d0"), "dark": ("#e6e8eb", "#14181d", "#4a525c")}
-INK, PAPER, FAINT = "var(--ink)", "var(--paper)", "var(--faint)"
-SCHEMES = {
-    name: {
-        **{f"c{i}": color for i, color in enumerate(PALETTE[name])},
-        **{f"h{i}": color for i, color in enumerate(HEAT[name])},
-        **dict(zip(("ink", "paper", "faint"), OTHERS[name], strict=True)),
-    }
-    for name in PALETTE
-}
-HUES = [f"var(--c{i})" for i in range(len(PALETTE["light"]))]
-SHADES = [f"var(--h{i})" for i in range(len(HEAT["light"]))]
 EVEN = [round(100 * i / 9, 1) for i in range(1, 9)]  # percent from which the next shade begins
 FINE = [2, 4, 7, 11, 16, 25, 40, 60]  # for shares most of which are small
 WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number written in
-THIN = {"labelOverlap": "parity"}  # every other name where there is no room for all
-FREE = {"zero": False}  # an axis need not begin at 0 where no bar does
-CROSS = "M-1,-1L1,1M-1,1L1,-1"
-FEW = 8  # methods up to which all are drawn in colour
 
 
-@dataclass(frozen=True)
-class Chart:
-    name: str
-    title: str
-    alt: str  # for those who cannot see it
-    records: Records
-    spec: Spec
-    choose: str | None = None  # column of which the reader chooses one value
-    panels: str | None = None  # column whose values are drawn side by side
-    picks: bool = False  # are some methods picked to be in colour?
-    shared: tuple[str, ...] = ()  # columns whose @column_min and @column_max all panels have
-
-
-def fill(spec: Any, values: Mapping[str, Any]) -> Any:
-    """The specification with the values of its placeholders, as page.js does it."""
-    if isinstance(spec, dict):
-        return {key: fill(part, values) for key, part in spec.items()}
-    if isinstance(spec, list):
-        return [fill(part, values) for part in spec]
-    if isinstance(spec, str) and spec.startswith("@"):
-        return values[spec[1:]]
-    return spec
-
-
-def amount(name: str, title: str, scale: Spec | None = None, grid: bool = True) -> Spec:
-    """A number along an axis."""
-    axis = {"title": title, "grid": grid}
-    return {"field": name, "type": "quantitative", "axis": axis, "scale": scale or {}}
-
-
-def sorts(name: str, domain: Sequence[str], colors: Sequence[str], columns: int) -> Spec:
-    """What kind of thing it is, by colour, with a legend."""
-    scale = {"domain": list(domain), "range": list(colors)}
-    legend = {"title": None, "columns": columns}
-    return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
-
-
-def in_rows(records: Records, width: int) -> Spec:
-    """Methods from above, in the order of the table, in so many pixels for their names."""
-    methods = list(dict.fromkeys(record["method"] for record in records))
-    axis = {"title": "", "labelLimit": width}
-    return {"field": "method", "type": "nominal", "sort": methods, "axis": axis}
-
-
-def tooltip(*names: str) -> list[Spec]:
-    return [{"field": name, "title": name.replace("_", " ")} for name in names]
-
-
-def whole_numbers(name: str, title: str) -> Spec:
-    label = "datum.value % 1 ? '' : datum.label"  # with few tasks there are ticks between them
-    axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False, "labelExpr": label}
-    return {"field": name, "type": "quantitative", "axis": axis}
-
-
-# --- lines over tasks ------------------------------------------------------------------------
-
-
-def picked_lines(value: str, title: str, x_title: str) -> Spec:
-    """Every method as a faint line; those that are picked in colour, with VOR dashed."""
-    picked: Spec = {"filter": {"field": "method", "oneOf": "@picked"}}
-    x, y = whole_numbers("task", x_title), amount(value, title, FREE)
-    color = by_method("@colors")
-    dash = by_method("@dashes")
-    told = tooltip("method", "task", value, "low", "high")
-    return {
-        "height": 340,
-        "layer": [
-            {
-                "transform": [{"filter": {"not": picked["filter"]}}],
-                "mark": {"type": "line", "color": FAINT, "strokeWidth": 1},
-                "encoding": {"x": x, "y": y, "detail": {"field": "method"}},
-            },
-            {
-                "transform": [picked],
-                "mark": {"type": "area", "opacity": 0.14},
-                "encoding": {
-                    "x": x,
-                    "y": amount("low", title, FREE),
-                    "y2": {"field": "high"},
-                    "color": color,
-                },
-            },
-            {
-                "transform": [picked],
-                "mark": {"type": "line", "strokeWidth": 2.2},
-                "encoding": {"x": x, "y": y, "color": color, "strokeDash": dash},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.001},
-                "encoding": {"x": x, "y": y, "tooltip": told},
-            },
-            {
-                "transform": [picked],
-                "mark": {"type": "point", "filled": True, "size": 26, "opacity": 1},
-                "encoding": {"x": x, "y": y, "color": color, "tooltip": told},
-            },
-        ],
-    }
+def difference_bars(records: Records) -> Chart:
+    """Return points with their intervals, in colour where an interval does not contain 0."""
+    y = method_rows(records, 170)
+    test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
+    color = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
+    x = quantity("mean", "difference (points)")
+    told = tooltip("method", "against", "mean", "low", "high", "seeds")
+    common = {"y": y, "color": color, "tooltip": told}
+    point = {"type": "point", "filled": True, "size": 45, "opacity": 1}
+    return Chart(
+        "differences",
+        "Differences over paired seeds",
+        "Points with intervals: differences of A_T and F_T between methods.",
+        records,
+        {
+            "height": {"step": 18},
+            "layer": [
+                layer({"type": "rule", "color": INK}, {"x": {"datum": 0}}),
+                layer(
+                    {"type": "rule", "strokeWidth": 2},
+                    {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
+                ),
+                layer(point, {**common, "x": x}),
+            ],
+        },
+        panels="what",
+    )
 
 
 def curves(records: Records) -> Chart:
@@ -192,7 +73,7 @@ def curves(records: Records) -> Chart:
     )
 
 
-def changed(records: Records) -> Chart:
+def changes(records: Records) -> Chart:
     return Chart(
         "changes",
         "Change of each task's accuracy, with the task given",
@@ -203,63 +84,53 @@ def changed(records: Records) -> Chart:
     )
 
 
+def picked_lines(value: str, title: str, x_title: str) -> Spec:
+    """Draw every method as a faint line, and those that are picked in colour, with VOR dashed."""
+    place = {"x": task_number(x_title), "y": quantity(value, title, FREE)}
+    band = {**place, "y": quantity("low", title, FREE), "y2": {"field": "high"}}
+    color = by_method("@colors")
+    told = tooltip("method", "task", value, "low", "high")
+    point = {"type": "point", "filled": True}
+    return {
+        "height": 340,
+        "layer": [
+            layer(
+                {"type": "line", "color": FAINT, "strokeWidth": 1},
+                {**place, "detail": {"field": "method"}},
+                NOT_PICKED,
+            ),
+            layer({"type": "area", "opacity": 0.14}, {**band, "color": color}, PICKED),
+            layer(
+                {"type": "line", "strokeWidth": 2.2},
+                {**place, "color": color, "strokeDash": by_method("@dashes")},
+                PICKED,
+            ),
+            # Unseen points, so that a faint line has a tooltip too.
+            layer({**point, "size": 60, "opacity": 0.001}, {**place, "tooltip": told}),
+            layer(
+                {**point, "size": 26, "opacity": 1},
+                {**place, "color": color, "tooltip": told},
+                PICKED,
+            ),
+        ],
+    }
+
+
 def drift(records: Records) -> Chart:
-    color = sorts("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)], 2)
+    encoding = {
+        "x": task_number("task"),
+        "y": quantity("percent", "similarity (%)", FREE),
+        "color": category("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)], 2),
+        "tooltip": tooltip("method", "measure", "task", "percent"),
+    }
     return Chart(
         "drift",
         "Drift of prompt and features",
         "Lines: similarity in percent before and after each task, by measure.",
         records,
-        {
-            "height": 280,
-            "mark": {"type": "line", "point": True},
-            "encoding": {
-                "x": whole_numbers("task", "task"),
-                "y": amount("percent", "similarity (%)", FREE),
-                "color": color,
-                "tooltip": tooltip("method", "measure", "task", "percent"),
-            },
-        },
+        {"height": 280, **layer({"type": "line", "point": True}, encoding)},
         panels="method",
     )
-
-
-# --- matrices --------------------------------------------------------------------------------
-
-
-def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -> Spec:
-    """Cells in nine shades, from one edge to the next; with numbers if there is room for them."""
-    places = {
-        "x": {
-            "field": x,
-            "type": "ordinal",
-            "axis": {"title": x, "orient": "top", "labelAngle": 0, "domain": False} | THIN,
-        },
-        "y": {"field": y, "type": "ordinal", "axis": {"title": y, "domain": False} | THIN},
-    }
-    side = max((record[x] for record in records), default=1)
-    scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
-    told = tooltip("method", y, x, value)
-    cells: Spec = {
-        "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
-        "encoding": {
-            **places,
-            "color": {"field": value, "type": "quantitative", "scale": scale, "legend": None},
-            "tooltip": told,
-        },
-    }
-    on_dark = {"test": f"datum['{value}'] >= {edges[5]}", "value": "var(--on-heat)"}
-    words: Spec = {
-        "mark": {"type": "text", "fontSize": 11},
-        "encoding": {
-            **places,
-            "text": {"field": value, "type": "quantitative", "format": ".0f"},
-            "color": {"condition": on_dark, "value": INK},
-            "tooltip": told,
-        },
-    }
-    layers = [cells, words] if side <= WITH_NUMBERS else [cells]
-    return {"height": {"step": max(14, min(30, 330 // side))}, "layer": layers}
 
 
 def matrix(records: Records) -> Chart:
@@ -286,36 +157,43 @@ def confusion(records: Records) -> Chart:
     )
 
 
-# --- bars ------------------------------------------------------------------------------------
-
-
-def bars(records: Records, value: str, title: str, color: str, order: Sequence[str]) -> Spec:
-    domain = [name for name in order if any(record[color] == name for record in records)]
-    return {
-        "height": {"step": 20},
-        "mark": {"type": "bar", "height": {"band": 0.75}},
-        "encoding": {
-            "y": in_rows(records, 150),
-            "x": {**amount(value, title), "stack": "zero"},
-            "color": sorts(color, domain, HUES[: len(domain)], 1),
-            "order": {"field": "place", "type": "quantitative"},
-            "tooltip": tooltip("method", color, value),
-        },
-        "transform": [
-            {"calculate": f"indexof({domain!r}, datum['{color}'])", "as": "place"},
-        ],
+def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -> Spec:
+    """Draw cells in nine shades, from one edge to the next, with numbers if they have room."""
+    axis = {"domain": False, "labelOverlap": "parity"}  # every other label where room is short
+    above = {"title": x, "orient": "top", "labelAngle": 0, **axis}
+    common = {
+        "x": {"field": x, "type": "ordinal", "axis": above},
+        "y": {"field": y, "type": "ordinal", "axis": {"title": y, **axis}},
+        "tooltip": tooltip("method", y, x, value),
     }
+    shown = {"field": value, "type": "quantitative"}
+    scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
+    cells = layer(
+        {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
+        {**common, "color": {**shown, "scale": scale, "legend": None}},
+    )
+    on_dark = {"test": f"datum['{value}'] >= {edges[5]}", "value": "var(--on-heat)"}
+    words = layer(
+        {"type": "text", "fontSize": 11},
+        {
+            **common,
+            "text": {**shown, "format": ".0f"},
+            "color": {"condition": on_dark, "value": INK},
+        },
+    )
+    side = max((record[x] for record in records), default=1)
+    layers = [cells, words] if side <= WITH_NUMBERS else [cells]
+    return {"height": {"step": max(14, min(30, 330 // side))}, "layer": layers}
 
 
 def error_bars(records: Records) -> Chart:
-    order = ["another task's class", "its own task, wrong class"]
     return Chart(
         "errors",
         "Errors between tasks and within them",
         "Bars: percent of test images taken for another task's class, or for a wrong one of their "
         "own task's, by method.",
         records,
-        bars(records, "percent", "test images (%)", "taken for", order),
+        bars(records, "percent", "test images (%)", "taken for", list(ERROR_WORDS.values())),
     )
 
 
@@ -329,77 +207,54 @@ def times(records: Records) -> Chart:
     )
 
 
-def difference_bars(records: Records) -> Chart:
-    y = in_rows(records, 170)
-    test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
-    color = {"condition": {"test": test, "value": HUES[0]}, "value": "var(--muted)"}
-    x = amount("mean", "difference (points)")
-    told = tooltip("method", "against", "mean", "low", "high", "seeds")
-    return Chart(
-        "differences",
-        "Differences over paired seeds",
-        "Points with intervals: differences of A_T and F_T between methods.",
-        records,
-        {
-            "height": {"step": 18},
-            "layer": [
-                {"mark": {"type": "rule", "color": INK}, "encoding": {"x": {"datum": 0}}},
-                {
-                    "mark": {"type": "rule", "strokeWidth": 2},
-                    "encoding": {
-                        "y": y,
-                        "x": {**x, "field": "low"},
-                        "x2": {"field": "high"},
-                        "color": color,
-                        "tooltip": told,
-                    },
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-                    "encoding": {"y": y, "x": x, "color": color, "tooltip": told},
-                },
-            ],
-        },
-        panels="what",
-    )
+def bars(records: Records, value: str, title: str, color: str, order: Sequence[str]) -> Spec:
+    """Draw one stacked bar for each method, its parts in this order."""
+    parts = [name for name in order if any(record[color] == name for record in records)]
+    encoding = {
+        "y": method_rows(records, 150),
+        "x": {**quantity(value, title), "stack": "zero"},
+        "color": category(color, parts, HUES[: len(parts)], 1),
+        "order": {"field": "place", "type": "quantitative"},
+        "tooltip": tooltip("method", color, value),
+    }
+    return {
+        "height": {"step": 20},
+        **layer({"type": "bar", "height": {"band": 0.75}}, encoding),
+        "transform": [{"calculate": f"indexof({parts!r}, datum['{color}'])", "as": "place"}],
+    }
 
 
-# --- one head from near ----------------------------------------------------------------------
-
-
-def energies(records: Records, taus: Records) -> Chart:
-    color = sorts("of", list(KINDS.values()), HUES[: len(KINDS)], 2)
+def energies(records: Records) -> Chart:
+    """Return histograms by kind, and where VOR wants energies to be as dashed lines."""
+    color = category("of", list(ENERGY_WORDS.values()), HUES[: len(ENERGY_WORDS)], 2)
     color["legend"] |= {"symbolType": "square", "symbolOpacity": 0.7}
     reach = {"domain": ["@energy_min", "@energy_max"], "nice": False}
-    x = amount("energy", "energy: low where the head says “mine”", reach)
-    y = amount("percent", "share (%)", {"domain": [0, "@percent_max"]})
-    limits = {"filter": {"field": "of", "oneOf": ["tau current", "tau outlier"]}}
+    x = quantity("energy", "energy: low where the head says “mine”", reach)
+    y = {**quantity("percent", "share (%)", {"domain": [0, "@percent_max"]}), "stack": None}
+    told = tooltip("method", "of", "energy", "percent")
+    tau = {"field": "of", "oneOf": list(TAUS)}
     return Chart(
         "energies",
         "Energies of one task's head",
         "Histograms: energies that the head of the middle task gives to its own test images, to "
         "virtual outliers and to other tasks' test images.",
-        records + [{**tau, "percent": None} for tau in taus],
+        records,
         {
             "height": 230,
             "layer": [
-                {
-                    "transform": [{"filter": {"not": limits["filter"]}}],
-                    "mark": {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True},
-                    "encoding": {
-                        "x": x,
-                        "y": {**y, "stack": None},
-                        "color": color,
-                        "tooltip": tooltip("method", "of", "energy", "percent"),
-                    },
-                },
-                {
-                    "transform": [limits],
-                    "mark": {"type": "rule", "strokeDash": [5, 4], "color": INK},
-                    "encoding": {"x": x, "tooltip": tooltip("of", "energy")},
-                },
-                tau_label(x, "tau current", "left"),
-                tau_label(x, "tau outlier", "right"),
+                layer(
+                    {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True},
+                    {"x": x, "y": y, "color": color, "tooltip": told},
+                    {"not": tau},
+                ),
+                layer(
+                    {"type": "rule", "strokeDash": [5, 4], "color": INK},
+                    {"x": x, "tooltip": tooltip("of", "energy")},
+                    tau,
+                ),
+                # Inwards from their lines: the one is at the left of the picture, the other right.
+                tau_label(x, TAUS[0], "left", 4),
+                tau_label(x, TAUS[1], "right", -4),
             ],
         },
         choose="family",
@@ -408,48 +263,39 @@ def energies(records: Records, taus: Records) -> Chart:
     )
 
 
-def tau_label(x: Spec, which: str, align: str) -> Spec:
-    """Inwards from its line: the one is at the left of the picture, the other at the right."""
-    shift = 4 if align == "left" else -4
-    mark = {"type": "text", "align": align, "dx": shift, "baseline": "top", "color": INK}
-    return {
-        "transform": [{"filter": {"field": "of", "equal": which}}],
-        "mark": mark,
-        "encoding": {"x": x, "y": {"value": 2}, "text": {"field": "of"}},
-    }
+def tau_label(x: Spec, which: str, align: str, shift: int) -> Spec:
+    return layer(
+        {"type": "text", "align": align, "dx": shift, "baseline": "top", "color": INK},
+        {"x": x, "y": {"value": 2}, "text": {"field": "of"}},
+        {"field": "of", "equal": which},
+    )
 
 
-def planes(records: Records) -> Chart:
-    kinds = ["feature", "boundary sample", "outlier"]
+def plane(records: Records) -> Chart:
+    kinds = list(PLANE_WORDS.values())
     shapes = {"domain": kinds, "range": ["circle", "diamond", CROSS]}
     encoding = {
-        "x": amount("x", "first principal component", FREE, grid=False),
-        "y": amount("y", "second", FREE, grid=False),
-        "color": sorts("kind", kinds, [HUES[0], INK, HUES[1]], 3),
+        "x": quantity("x", "first principal component", FREE, NO_GRID),
+        "y": quantity("y", "second", FREE, NO_GRID),
+        "color": category("kind", kinds, [HUES[0], INK, HUES[1]], 3),
         "shape": {"field": "kind", "type": "nominal", "scale": shapes},
         "tooltip": tooltip("kind", "class", "x", "y", "shown"),
     }
+    mark = {"type": "point", "opacity": 0.75, "strokeWidth": 1.2, "size": 26}
     return Chart(
         "plane",
         "Features and virtual outliers in a plane",
         "Points: features of the middle task, its boundary samples and its virtual outliers, on "
         "two principal components.",
         records,
-        {
-            "height": 340,
-            "mark": {"type": "point", "opacity": 0.75, "strokeWidth": 1.2, "size": 26},
-            "encoding": encoding,
-        },
+        {"height": 340, **layer(mark, encoding)},
         choose="family",
         panels="method",
     )
 
 
-# --- cost ------------------------------------------------------------------------------------
-
-
 def costs(records: Records) -> Chart:
-    """On a logarithmic axis, where nothing at all stands a tenth left of the least."""
+    """Return A_T over a logarithmic axis, where 0 stands a tenth left of the least number."""
     counts = [record["learned parameters"] for record in records]
     least = min(counts, key=lambda n: n or 10**9)
     nothing = 10 ** (max(2, len(str(least))) - 2)
@@ -458,17 +304,9 @@ def costs(records: Records) -> Chart:
     ticks = [nothing * 10**step for step in range(14)]
     ticks = [tick for tick in ticks if low <= tick <= high] or [min(places)]
     zero = f"datum.value == {nothing} ? '0' : " if 0 in counts else ""
-    x = {
-        "field": "place",
-        "type": "quantitative",
-        "scale": {"type": "log", "nice": False, "domain": [low, high]},
-        "axis": {
-            "title": "learned parameters",
-            "values": ticks,
-            "labelExpr": f"{zero}format(datum.value, '~s')",
-            "grid": False,
-        },
-    }
+    scale = {"type": "log", "nice": False, "domain": [low, high]}
+    axis = {**NO_GRID, "values": ticks, "labelExpr": f"{zero}format(datum.value, '~s')"}
+    x = quantity("place", "learned parameters", scale, axis)
     place = f"datum['learned parameters'] > 0 ? datum['learned parameters'] : {nothing}"
     return Chart(
         "cost",
@@ -481,17 +319,8 @@ def costs(records: Records) -> Chart:
 
 
 def work(records: Records) -> Chart:
-    x = {
-        "field": "multiply-accumulates",
-        "type": "quantitative",
-        "scale": {"zero": False, "padding": 24},
-        "axis": {
-            "title": "multiply-accumulates per image",
-            "format": "~s",
-            "grid": False,
-            "tickCount": 6,
-        },
-    }
+    scale, axis = {**FREE, "padding": 24}, {**NO_GRID, "format": "~s", "tickCount": 6}
+    x = quantity("multiply-accumulates", "multiply-accumulates per image", scale, axis)
     return Chart(
         "work",
         "Work per image against accuracy",
@@ -503,40 +332,18 @@ def work(records: Records) -> Chart:
 
 
 def scatter(x: Spec) -> Spec:
-    """Every method as a grey point; those that are picked in colour, with VOR as a triangle."""
-    picked = {"field": "method", "oneOf": "@picked"}
-    y = {
-        "field": "A_T",
-        "type": "quantitative",
-        "axis": {"title": "A_T (%)"},
-        "scale": {"zero": False, "padding": 12},
+    """Draw every method as a grey point, and those picked in colour, with VOR as a triangle."""
+    common = {
+        "x": x,
+        "y": quantity("A_T", "A_T (%)", {**FREE, "padding": 12}),
+        "tooltip": tooltip("method", "learned parameters", "multiply-accumulates", "A_T"),
     }
-    places = {"x": x, "y": y}
-    told = tooltip("method", "learned parameters", "multiply-accumulates", "A_T")
-    grey = {"type": "point", "filled": True, "size": 45, "color": "var(--muted)", "opacity": 0.6}
+    point = {"type": "point", "filled": True}
+    picked = {**common, "color": by_method("@colors"), "shape": by_method("@shapes")}
     return {
         "height": 280,
         "layer": [
-            {
-                "transform": [{"filter": {"not": picked}}],
-                "mark": grey,
-                "encoding": {**places, "tooltip": told},
-            },
-            {
-                "transform": [{"filter": picked}],
-                "mark": {"type": "point", "filled": True, "size": 95, "opacity": 0.9},
-                "encoding": {
-                    **places,
-                    "color": by_method("@colors"),
-                    "shape": by_method("@shapes"),
-                    "tooltip": told,
-                },
-            },
+            layer({**point, "size": 45, "color": MUTED, "opacity": 0.6}, common, NOT_PICKED),
+            layer({**point, "size": 95, "opacity": 0.9}, picked, PICKED),
         ],
     }
-
-
-def by_method(values: str) -> Spec:
-    """Of the methods that are picked; the buttons below the chart are the legend."""
-    scale = {"domain": "@picked", "range": values}
-    return {"field": "method", "type": "nominal", "legend": None, "scale": scale}

@@ -1,4 +1,4 @@
-"""From result folders to the page."""
+"""Make the report: from result folders, or from the runs of a grid, to the page."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,22 @@ from rich.console import Console
 from rich.progress import track
 
 from ovor.errors import OvorError
-from ovor.experiments.diagnostics import measure_closeup, read_closeup
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import measure_drift
 from ovor.experiments.grid import done, folder_of
+from ovor.experiments.runner import diagnose
 from ovor.experiments.tables import Section
 from ovor.report import page
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
-from ovor.report.sections import Content, content
+from ovor.report.sections import Content, content_of
 from ovor.tensor_file import write_atomically
 
 
 @dataclass(frozen=True)
 class Report:
+    """The contents of a page, one for each group of runs, and notes on what is left out."""
+
     title: str
     contents: list[Content]
     notes: list[str]
@@ -37,7 +40,7 @@ def of_folders(paths: Sequence[Path], against: str | None = None) -> Report:
 
 
 def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
-    """Of the runs of a table that are done; rows of which none is are left out."""
+    """Report on the runs of a table that are done, and name the rows of which none is."""
     groups, missing = [], []
     for part in sections:
         rows = []
@@ -58,9 +61,9 @@ def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
 def of_groups(groups: list[Group], notes: list[str], against: str | None) -> Report:
     check_reference(groups, against)  # what is wrong is said before what takes long
     runs = [one for part in groups for row in part.rows for one in row.runs]
-    notes = [*notes, *look_closely(runs)]
+    notes = [*notes, *measure_missing(runs)]
     titles = groups[0].title if len(groups) == 1 else f"{len(groups)} groups of runs"
-    contents = [content(part, against) for part in groups]
+    contents = [content_of(part, against) for part in groups]
     return Report(f"ovor: {title_of(groups, runs)} on {titles}", contents, notes)
 
 
@@ -71,28 +74,23 @@ def title_of(groups: list[Group], runs: list[Finished]) -> str:
     return labels[0] if len(labels) == 1 else f"{len(labels)} methods"
 
 
-def moved_unseen(one: Finished) -> bool:
-    """Has it what drift is measured by, and no measure yet?"""
+def drift_is_missing(one: Finished) -> bool:
+    """Tell whether the run kept the weights that drift is measured by, and it is not measured."""
     able = one.run.keep == "tasks" and one.run.method.startswith("oneprompt")
     return able and not one.folder.drift_file.exists()
 
 
-def look_closely(runs: Iterable[Finished]) -> list[str]:
-    """Measure what was not yet; what cannot be, for lack of weights or images, is a note."""
-    todo = [one for one in runs if read_closeup(one.folder) is None or moved_unseen(one)]
+def measure_missing(runs: Iterable[Finished]) -> list[str]:
+    """Measure missing diagnostics and drift; return a note on runs that lack weights or images."""
+    todo = [one for one in runs if read_diagnostics(one.folder) is None or drift_is_missing(one)]
     console = Console(stderr=True)
     failed = {}
-    shown = track(
-        todo,
-        "looking closely",
-        console=console,
-        transient=True,
-        disable=not (todo and console.is_terminal),
-    )
-    for one in shown:
+    silent = not (todo and console.is_terminal)
+    for one in track(todo, "looking closely", console=console, transient=True, disable=silent):
         try:
-            measure_closeup(one.folder)
-            if moved_unseen(one):
+            if read_diagnostics(one.folder) is None:
+                diagnose(one.folder)
+            if drift_is_missing(one):
                 measure_drift(one.folder)
         except (OvorError, OSError) as error:
             failed[one.folder.path.name] = str(error)

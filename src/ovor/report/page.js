@@ -24,7 +24,7 @@
     return Array.from({ length: count }, (_, i) => Object.fromEntries(names.map((name, n) => [name, lists[n][i]])));
   };
 
-  // The same as `fill` in charts.py.
+  // The same as `fill` in vega.py.
   const fill = (part, values) => {
     if (Array.isArray(part)) return part.map((one) => fill(one, values));
     if (part && typeof part === "object") {

@@ -1,4 +1,4 @@
-"""Which runs a report is of, and which of them are compared with which.
+"""Find the runs that a report is about, and decide which of them are compared with each other.
 
 Runs of the same data, tasks and backbone are a group; those that differ in the seed alone are one
 row of it.
@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pydantic.dataclasses import dataclass as checked
 from ovor.config import Run
 from ovor.errors import OvorError, explain
 from ovor.experiments import tables
+from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tables import Figures
 from ovor.presets import SETTINGS, VOR_PRESETS, settings, vor_preset
@@ -27,7 +29,7 @@ Matrix = list[list[float | None]]
 
 @checked(frozen=True)
 class Result:
-    """What a report reads of result.json, to be checked before anything is computed."""
+    """The part of result.json that a report reads, checked before anything is computed."""
 
     method: str
     data: str
@@ -57,6 +59,8 @@ RESULT = TypeAdapter(Result)
 
 @dataclass(frozen=True)
 class Finished:
+    """A run that is done: its folder, its settings and its result.json."""
+
     folder: Folder
     run: Run
     result: dict[str, Any]
@@ -64,7 +68,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Row:
-    """A method, over its seeds."""
+    """One method over its seeds, with the paper's A_T and F_T."""
 
     label: str
     runs: list[Finished]
@@ -73,12 +77,23 @@ class Row:
 
     @property
     def family(self) -> str:
-        """The same with and without VOR."""
+        """The name that the method has with VOR and without."""
         return self.label.removesuffix("+vor")
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        return [one.result for one in self.runs]
+
+    @cached_property
+    def diagnostics(self) -> list[dict[str, Any] | None]:
+        """What closeup.json holds of each run, or None where it could not be made."""
+        return [read_diagnostics(one.folder) for one in self.runs]
 
 
 @dataclass(frozen=True)
 class Group:
+    """Methods that were run in the same setting, and may be compared."""
+
     title: str
     rows: list[Row]
     where: str  # the setting of the paper's figures
@@ -86,7 +101,7 @@ class Group:
 
 
 def find(paths: Sequence[Path]) -> tuple[list[Finished], list[str]]:
-    """All finished runs in these folders, and notes on what is left out."""
+    """Return all finished runs in these folders, and notes on what is left out."""
     folders = dict.fromkeys(folder for path in paths for folder in run_folders(path))
     finished = [path for path in folders if Folder(path).finished]
     if not finished:
@@ -102,7 +117,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Finished], list[str]]:
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The folder itself if a run is in it, or those in it that have one."""
+    """Return the folder itself if a run is in it, or else its sub-folders that have one."""
     if not path.is_dir():
         raise OvorError(
             f"There is no folder {path}: give the result folder of a run, or a folder of them."
@@ -120,6 +135,7 @@ def is_run(path: Path) -> bool:
 
 
 def read(folder: Folder) -> Finished:
+    """Read a finished run, and check all that a report needs of it."""
     path = folder.result_file
     mend = "put a whole copy in its place, or remove the folder and run it again"
     try:
@@ -140,12 +156,13 @@ def read(folder: Folder) -> Finished:
 
 
 def listing(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def group(found: Iterable[Finished]) -> tuple[list[Group], list[str]]:
-    """Runs that can be compared, together; and notes on runs that are there twice."""
+    """Put runs that can be compared together; the notes name runs that are there twice."""
     rows, twice = by_row(found)
     together: dict[tuple[Any, ...], list[list[Finished]]] = {}
     for runs in rows:
@@ -159,7 +176,10 @@ def group(found: Iterable[Finished]) -> tuple[list[Group], list[str]]:
 
 
 def by_row(found: Iterable[Finished]) -> tuple[list[list[Finished]], list[str]]:
-    """Runs that differ in the seed alone, by seed; of equal ones that with the most to show."""
+    """Put runs that differ in the seed alone together, by seed.
+
+    Of equal runs one is kept, with its drift if one of them has it; the others are named.
+    """
     rows: list[tuple[Run, dict[int, Finished]]] = []
     twice = []
     for one in sorted(found, key=lambda one: not one.folder.drift_file.exists()):
@@ -176,19 +196,20 @@ def by_row(found: Iterable[Finished]) -> tuple[list[list[Finished]], list[str]]:
 
 
 def alike(run: Run) -> Run:
-    """Without what a row does not care for."""
+    """Return the settings without those in which the runs of a row may differ."""
     return replace(run.essence, seed=0, threads=0, device="auto", keep="last")
 
 
 def rank(run: Run) -> tuple[Any, ...]:
-    """In the order of the tables: prompts first, each without and with VOR."""
+    """Return a sort key for the order of the tables: prompts first, each without and with VOR."""
     from ovor.learners import METHODS
 
     known = METHODS.index(run.method) if run.method in METHODS else len(METHODS)
-    return known, run.method, run.vor is not None, is_preset(run)[0]
+    return known, run.method, run.vor is not None, variant(run)[0]
 
 
 def setting(one: Finished) -> tuple[Any, ...]:
+    """Return what all runs of a group have in common."""
     run = one.run
     sizes = run.task_sizes or run.tasks
     return run.data, sizes, run.order, one.result["backbone"]["sha256"]
@@ -196,10 +217,8 @@ def setting(one: Finished) -> tuple[Any, ...]:
 
 def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
     first = rows[0][0]
-    labels = distinct([runs[0].run for runs in rows])
-    named = [
-        (label, runs[0].run.name, runs[0].run) for label, runs in zip(labels, rows, strict=True)
-    ]
+    each = [runs[0].run for runs in rows]
+    named = [(label, run.name, run) for label, run in zip(distinct(each), each, strict=True)]
     part = tables.with_backbone(tables.section(first.run.data, first.run.tasks, named))
     title, comparable = part.title, part.comparable and not first.run.task_sizes
     if first.run.task_sizes:
@@ -208,21 +227,15 @@ def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
     if name_backbone:
         backbone = first.result["backbone"]
         title += f", backbone {backbone['name']} ({backbone['sha256'][:8]})"
-    return Group(
-        title,
-        [
-            Row(row.label, runs, row.paper, row.paper_std)
-            for row, runs in zip(part.rows, rows, strict=True)
-        ],
-        part.where,
-        comparable,
-    )
+    pairs = zip(part.rows, rows, strict=True)
+    shown = [Row(row.label, runs, row.paper, row.paper_std) for row, runs in pairs]
+    return Group(title, shown, part.where, comparable)
 
 
 def distinct(runs: list[Run]) -> list[str]:
-    """The method's name; what is special about the run, if others of the name are there."""
+    """Name each run by its method, and by what is special about it if several have that name."""
     count = Counter(run.name for run in runs)
-    names = [run.name if count[run.name] == 1 else with_variation(run) for run in runs]
+    names = [run.name if count[run.name] == 1 else name_with_variant(run) for run in runs]
     again: Counter[str] = Counter()
     for number, name in enumerate(names):
         again[name] += 1
@@ -231,13 +244,13 @@ def distinct(runs: list[Run]) -> list[str]:
     return names
 
 
-def with_variation(run: Run) -> str:
-    special, words = is_preset(run)
+def name_with_variant(run: Run) -> str:
+    special, words = variant(run)
     return f"{run.name}: {words}" if special else run.name
 
 
-def is_preset(run: Run) -> tuple[int, str]:
-    """0 for the data set's own settings, 1 for a named variant, 2 for another, and its words."""
+def variant(run: Run) -> tuple[int, str]:
+    """Return 0 for the data set's own settings, 1 for a named variant, 2 for another; its words."""
     if run.data.partition(":")[0] not in SETTINGS:
         return 2, "other data"
     usual = flat(asdict(settings(run.data, run.name, tasks=run.tasks)))
@@ -257,6 +270,7 @@ def is_preset(run: Run) -> tuple[int, str]:
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as one level, named like vor.weight."""
     found: dict[str, Any] = {}
     for name, part in value.items():
         if isinstance(part, dict):

@@ -1,43 +1,28 @@
-"""What the page says about a group: each section's words, tables and charts."""
+"""What the report says about a group: each section's words, with its tables and charts."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ovor.report import charts, numbers
-from ovor.report.charts import Chart
-from ovor.report.numbers import KINDS, Records, Seen
-from ovor.report.runs import Group
+from ovor.report import charts, numbers, records, tables
+from ovor.report.runs import Group, Row
+from ovor.report.tables import Table
+from ovor.report.vega import Chart, Records
 
-PICKED = 6  # methods in colour at first, if there are too many for all
-
-
-@dataclass(frozen=True)
-class Cell:
-    text: str
-    value: float | None = None  # in full
-    std: float | None = None
-    heading: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    name: str
-    caption: str
-    headings: list[str]
-    rows: list[list[Cell]]
+FEW = 8  # methods up to which all are drawn in colour
+PICKED = 6  # methods in colour at first, if there are more
 
 
 @dataclass(frozen=True)
 class Section:
     title: str
-    words: list[str]
-    tables: list[Table] = field(default_factory=list)
-    charts: list[Chart] = field(default_factory=list)
+    words: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    charts: Sequence[Chart] = ()
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that is to be said about a group."""
+    """All that the page says about a group."""
 
     title: str
     facts: dict[str, str]
@@ -52,70 +37,68 @@ class Content:
         return [chart for section in self.sections for chart in section.charts]
 
 
-def content(group: Group, against: str | None = None) -> Content:
-    seen = numbers.look_up(group)
-    rows = numbers.table(seen)
+def content_of(group: Group, against: str | None = None) -> Content:
+    """Compute all that the page says about a group; a section with nothing to say is left out."""
+    rows = group.rows
+    table = [numbers.figures(row) for row in rows]
     differences = numbers.differences(group, against)
-    drawn = [
-        accuracy(group, rows, differences, numbers.reference_of(group, against)),
-        over_tasks(seen),
-        matrices(seen),
-        confusion(seen, rows),
-        energies(seen),
-        plane(seen),
-        drift(seen),
-        cost(rows),
-        time(seen),
+    sections = [
+        accuracy(group, table, differences, numbers.reference_of(group, against)),
+        over_tasks(rows),
+        matrices(rows),
+        confusion(rows, table),
+        energies(rows),
+        plane(rows),
+        drift(rows),
+        cost(table),
+        time(rows),
     ]
     return Content(
         group.title,
         numbers.facts(group),
-        rows,
+        table,
         differences,
-        [section for section in drawn if section.tables or section.charts or section.words],
-        [row.label for row in group.rows],
-        picked(rows),
+        [section for section in sections if section.words],
+        [row.label for row in rows],
+        picked(table),
     )
 
 
-def picked(rows: Records) -> list[str]:
-    """All if they are few; else the first and its VOR, the best others, and the worst."""
-    names = [row["method"] for row in rows]
-    if len(names) <= charts.FEW:
+def picked(table: Records) -> list[str]:
+    """Pick all methods if they are few; else the first and its VOR, the best others, the worst."""
+    names = [row["method"] for row in table]
+    if len(names) <= FEW:
         return names
     first = [name for name in names if name.removesuffix("+vor") == names[0].removesuffix("+vor")]
-    others = [row for row in rows if row["method"] not in first]
+    others = [row for row in table if row["method"] not in first]
     best = sorted(others, key=lambda row: -row["A_T_mean"])
     chosen = {*first, *(row["method"] for row in [*best[: PICKED - len(first) - 1], best[-1]])}
     return [name for name in names if name in chosen]
 
 
-# --- section by section ----------------------------------------------------------------------
-
-
-def accuracy(group: Group, rows: Records, differences: Records, reference: str) -> Section:
-    many = any(len(row["seeds"]) > 1 for row in rows)
+def accuracy(group: Group, table: Records, differences: Records, reference: str) -> Section:
+    many = any(len(row["seeds"]) > 1 for row in table)
     spread = "Each is the mean ± population standard deviation over the seeds." if many else ""
     words = [
         "How good each method is after the last task. A_T is the share of test images that it "
         "names right, as the mean over all tasks: more is better. F_T is how many points a task "
         f"has lost since it was known best: less is better. {spread}"
     ]
-    if any(row["A_T_paper"] is not None for row in rows) and not group.comparable:
+    if any(row["A_T_paper"] is not None for row in table) and not group.comparable:
         words.append(
             f"The paper has no figures for these data; those shown are of {group.where}, on other "
             "images with another backbone: compare their order, not their height."
         )
-    tables = [accuracy_table(group, rows)]
-    drawn = []
+    shown, drawn = [tables.accuracy_table(group, table)], []
     if differences:
         words.append(certainty(differences, reference))
-        tables.append(difference_table(differences))
-        drawn = [charts.difference_bars(numbers.difference_records(differences))]
-    return Section("Accuracy and forgetting", words, tables, drawn)
+        shown.append(tables.difference_table(differences))
+        drawn = [charts.difference_bars(records.differences(differences))]
+    return Section("Accuracy and forgetting", words, shown, drawn)
 
 
 def certainty(differences: Records, reference: str) -> str:
+    """Say what the differences are of, and how many of them can be told from 0."""
     known = [one for one in differences if one["A_T"]["clear"] is not None]
     about = (
         "Below, each method with VOR against the same without, and each against "
@@ -131,103 +114,48 @@ def certainty(differences: Records, reference: str) -> str:
     )
 
 
-def accuracy_table(group: Group, rows: Records) -> Table:
-    with_paper = any(row[f"{name}_paper"] is not None for row in rows for name in numbers.METRICS)
-    paper = [f"paper's A_T ({group.where})", f"paper's F_T ({group.where})"] if with_paper else []
-    headings = ["method", "seeds", "A_T ↑ (%)", "F_T ↓ (points)", *paper]
-    headings += ["learned parameters", "seconds"]
-    return Table(
-        "accuracy",
-        f"Accuracy and forgetting, {group.title}",
-        headings,
-        [accuracy_cells(row, with_paper) for row in rows],
-    )
-
-
-def accuracy_cells(row: dict[str, Any], with_paper: bool) -> list[Cell]:
-    many = len(row["seeds"]) > 1
-    cells = [Cell(row["method"], heading=True), Cell(str(len(row["seeds"])), len(row["seeds"]))]
-    for name in numbers.METRICS:
-        mean, std = row[f"{name}_mean"], row[f"{name}_std"]
-        cells.append(Cell(f"{mean:.2f} ± {std:.2f}" if many else f"{mean:.2f}", mean, std))
-    if with_paper:
-        for name in numbers.METRICS:
-            value, std = row[f"{name}_paper"], row[f"{name}_paper_std"]
-            text = "" if value is None else f"{value:.2f}" + (f" ± {std:.2f}" if std else "")
-            cells.append(Cell(text, value, std))
-    parameters = row["learnable_parameters"]
-    cells += [Cell(f"{parameters:,}", parameters), Cell(f"{row['seconds']:.0f}", row["seconds"])]
-    return cells
-
-
-def difference_table(differences: Records) -> Table:
-    headings = ["difference", "seeds", "A_T", "F_T", "in A_T"]
-    rows = []
-    for one in differences:
-        name = Cell(f"{one['method']} vs. {one['against']}", heading=True)
-        cells = [name, Cell(str(one["A_T"]["seeds"]), one["A_T"]["seeds"])]
-        cells += [Cell(interval(one[metric]), one[metric]["mean"]) for metric in numbers.METRICS]
-        rows.append([*cells, Cell(verdict(one["A_T"]))])
-    return Table("differences", "Differences over paired seeds, in points", headings, rows)
-
-
-def interval(found: dict[str, Any]) -> str:
-    if found["low"] is None:
-        return f"{found['mean']:+.2f}"
-    return f"{found['mean']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]"
-
-
-def verdict(found: dict[str, Any]) -> str:
-    if found["clear"] is None:
-        return "one seed"
-    if not found["clear"]:
-        return "not told from 0"
-    return "higher" if found["mean"] > 0 else "lower"
-
-
-def over_tasks(seen: list[Seen]) -> Section:
-    many = any(len(one.row.runs) > 1 for one in seen)
+def over_tasks(rows: list[Row]) -> Section:
+    many = any(len(row.runs) > 1 for row in rows)
     band = "the band is from the least to the most of the seeds" if many else "this is one seed"
     words = (
         "Each new task makes the question harder: more classes to choose from, and no old image "
         "to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
         f"{band}."
     )
-    if len({len(one.row.runs[0].result["tasks"]) for one in seen}) > 1:
+    if len({len(row.results[0]["tasks"]) for row in rows}) > 1:
         words += " What learns all tasks at once stands at the end."
-    return Section(
-        "Accuracy as tasks arrive", [words], charts=[charts.curves(numbers.curves(seen))]
-    )
+    chart = charts.curves(records.curves(rows))
+    return Section("Accuracy as tasks arrive", [words], charts=[chart])
 
 
-def matrices(seen: list[Seen]) -> Section:
-    records = numbers.matrix(seen)
+def matrices(rows: list[Row]) -> Section:
     words = (
         "A row is a moment: after task t was learned. A column is a task: read down to see how it "
         "fares while later ones are learned. Percent of its test images named right, mean over "
         "seeds."
     )
-    return Section("Every task after every task", [words], charts=[charts.matrix(records)])
+    chart = charts.matrix(records.matrix(rows))
+    return Section("Every task after every task", [words], charts=[chart])
 
 
-def confusion(seen: list[Seen], rows: Records) -> Section:
-    records = numbers.confusions(seen)
-    if not records:
-        return Section("Confusion between tasks", [])
+def confusion(rows: list[Row], table: Records) -> Section:
+    shares = records.confusion(rows)
+    if not shares:
+        return Section("Confusion between tasks")
     words = [
         "The paper's argument: heads that were trained one by one have never met each other's "
         "images, so most errors take an image for a class of another task. A row is the task that "
         "an image is from, a column the task it was taken for; what is off the diagonal is such "
         "confusion.",
-        *vor_effect(rows),
+        *vor_effect(table),
     ]
-    drawn = [charts.confusion(records), charts.error_bars(numbers.error_records(rows))]
-    return Section("Confusion between tasks", words, [error_table(rows)], drawn)
+    drawn = [charts.confusion(shares), charts.error_bars(records.errors(table))]
+    return Section("Confusion between tasks", words, [tables.error_table(table)], drawn)
 
 
-def vor_effect(rows: Records) -> list[str]:
-    """For the first method that is there with and without VOR."""
-    known = {row["method"]: row for row in rows if row["errors"] is not None}
+def vor_effect(table: Records) -> list[str]:
+    """Compare the errors of the first method that is there with and without VOR."""
+    known = {row["method"]: row for row in table if row["errors"] is not None}
     for name, row in known.items():
         tight = known.get(f"{name}+vor")
         if tight:
@@ -240,29 +168,10 @@ def vor_effect(rows: Records) -> list[str]:
     return []
 
 
-def error_table(rows: Records) -> Table:
-    headings = ["method", "errors (%)", "between tasks", "within tasks", "share between (%)"]
-    names = ("errors", "errors_between", "errors_within", "errors_between_share")
-    return Table(
-        "errors",
-        "Errors after the last task, in percent of all test images",
-        headings,
-        [
-            [Cell(row["method"], heading=True), *(figure(row[name]) for name in names)]
-            for row in rows
-            if row["errors"] is not None
-        ],
-    )
-
-
-def figure(value: float | None) -> Cell:
-    return Cell("" if value is None else f"{value:.2f}", value)
-
-
-def energies(seen: list[Seen]) -> Section:
-    records = numbers.energy_records(seen)
-    if not records:
-        return Section("Energies of one head", [])
+def energies(rows: list[Row]) -> Section:
+    shares = records.energies(rows)
+    if not shares:
+        return Section("Energies of one head")
     words = (
         "Energy is how strongly a task's head claims an image: low means “this is one of mine”. "
         "Here the head of the middle task looks at its own test images, at virtual outliers made "
@@ -271,44 +180,33 @@ def energies(seen: list[Seen]) -> Section:
         "with the weights at the end of the run, of the first seed. Methods differ in the scale of "
         "their energies: compare within one."
     )
-    means = numbers.energy_means(seen)
-    kinds = [kind for kind in KINDS.values() if any(kind in one for one in means)]
-    table = Table(
-        "energies",
-        "Mean energies at the head of the middle task",
-        ["method", *kinds],
-        [
-            [Cell(one["method"], heading=True), *(figure(one.get(kind)) for kind in kinds)]
-            for one in means
-        ],
-    )
-    chart = charts.energies(records, numbers.tau_records(seen))
-    return Section("Energies of one head", [words], [table], [chart])
+    table = tables.energy_table(records.energy_means(rows))
+    return Section("Energies of one head", [words], [table], [charts.energies(shares)])
 
 
-def plane(seen: list[Seen]) -> Section:
-    records = numbers.planes(seen)
-    if not records:
-        return Section("Features and outliers", [])
-    shares = {record["method"]: record["shown"] for record in records}
-    first, share = next(iter(shares.items()))
+def plane(rows: list[Row]) -> Section:
+    points = records.plane(rows)
+    if not points:
+        return Section("Features and outliers")
     words = (
         "The training features of the middle task, the samples at their boundary, and the virtual "
         "outliers that start from there, at the end of the run, first seed. A flat picture of a "
         "space with many dimensions: the two directions in which the features vary most hold "
-        f"{share} ({first}), so outliers that lie far off may look near."
+        f"{points[0]['shown']} ({points[0]['method']}), so outliers that lie far off may look near."
     )
-    return Section("Features and outliers", [words], charts=[charts.planes(records)])
+    return Section("Features and outliers", [words], charts=[charts.plane(points)])
 
 
-def drift(seen: list[Seen]) -> Section:
-    records, moved = numbers.change_records(seen), numbers.drift_records(seen)
+def drift(rows: list[Row]) -> Section:
+    changes, moved = records.changes(rows), records.drift(rows)
+    if not changes:  # one task alone
+        return Section("Drift")
     words = [
         "If an image came with its task, would old tasks be forgotten? By how many points each "
         "task's accuracy, with the task given, changed from when it was learned to the end. Near "
         "0: what is lost is lost to confusion between tasks, not to features that went bad."
     ]
-    drawn = [charts.changed(records)] if records else []
+    drawn = [charts.changes(changes)]
     if moved:
         words.append(
             "Below, how similar prompt and features are before and after each task, 100 being "
@@ -320,35 +218,34 @@ def drift(seen: list[Seen]) -> Section:
             "How far prompt and features moved is measured for runs of OnePrompt with "
             "--keep tasks, and by ovor grid prompt-drift."
         )
-    return Section("Drift", words if records else [], charts=drawn)
+    return Section("Drift", words, charts=drawn)
 
 
-def cost(rows: Records) -> Section:
-    records = numbers.cost_records(rows)
-    if len(rows) > 1:
-        words = (
-            "What accuracy costs: numbers that training may change, ten times as many at every "
-            "tick, and multiplications to look at one image. Up and left is better; a triangle "
-            "is with VOR."
-        )
-        drawn = [charts.costs(records)]
-        if all(record["multiply-accumulates"] for record in records):
-            drawn.append(charts.work(records))
-        return Section("Cost", [words], charts=drawn)
-    row = rows[0]
-    macs = f", and {row['macs']:,} multiplications to look at one image" if row["macs"] else ""
-    return Section(
-        "Cost", [f"{row['learnable_parameters']:,} numbers that training may change{macs}."]
+def cost(table: Records) -> Section:
+    if len(table) == 1:
+        macs = table[0]["macs"]
+        work = f", and {macs:,} multiplications to look at one image" if macs else ""
+        learned = f"{table[0]['learnable_parameters']:,} numbers that training may change"
+        return Section("Cost", [f"{learned}{work}."])
+    words = (
+        "What accuracy costs: numbers that training may change, ten times as many at every "
+        "tick, and multiplications to look at one image. Up and left is better; a triangle "
+        "is with VOR."
     )
+    found = records.costs(table)
+    drawn = [charts.costs(found)]
+    if all(record["multiply-accumulates"] for record in found):
+        drawn.append(charts.work(found))
+    return Section("Cost", [words], charts=drawn)
 
 
-def time(seen: list[Seen]) -> Section:
-    records = numbers.time_records(seen)
-    if not records:
-        return Section("Time", [])
+def time(rows: list[Row]) -> Section:
+    seconds = records.times(rows)
+    if not seconds:
+        return Section("Time")
     words = (
         "Where the time of a run goes: epochs of training, the head phase with virtual outliers, "
         "and what follows the epochs of each task. Runs of a grid that share their training "
         "show it in one of them."
     )
-    return Section("Time", [words], charts=[charts.times(records)])
+    return Section("Time", [words], charts=[charts.times(seconds)])

@@ -1,4 +1,4 @@
-"""Where the time of a run went, from the events that it left."""
+"""Where the time of a run went, from the events in events.jsonl."""
 
 import json
 from typing import Any
@@ -11,16 +11,16 @@ PHASES = (TRAINING, HEAD, TESTING)
 
 
 def seconds_by_phase(folder: Folder, run: Run) -> dict[str, float] | None:
-    """None if there are no events, or none that say how long they took.
+    """Return the seconds of each phase, or None if no event says how long it took.
 
-    Seconds count up over the whole run. A run that was stopped tells some events again: the last
-    time counts. One that shares its stem with others tells of no epoch before the head phase.
+    Seconds count up over the whole run. A run that was stopped logs some events again: the last
+    one counts. A run that shares its training with others logs no epoch before the head phase.
     """
     events = read_events(folder)
     begin = next((event for event in reversed(events) if event["event"] == "begin"), None)
     ends: dict[tuple[int, int], tuple[float, str]] = {}
     for event in events:
-        if "seconds" not in event:  # older runs did not tell
+        if "seconds" not in event:  # older runs did not log it
             continue
         if event["event"] == "epoch":
             phase = phase_of(event, run, begin)
@@ -37,13 +37,13 @@ def seconds_by_phase(folder: Folder, run: Run) -> dict[str, float] | None:
 
 
 def phase_of(event: dict[str, Any], run: Run, begin: dict[str, Any] | None) -> str:
-    told = begin.get("epochs") if begin else None  # older runs did not tell
-    epochs = told[event["task"]] if told else run.epochs
+    lengths = begin.get("epochs") if begin else None  # older runs did not log it
+    epochs = lengths[event["task"]] if lengths else run.epochs
     return HEAD if run.vor and event["epoch"] >= epochs - run.vor.epochs else TRAINING
 
 
 def read_events(folder: Folder) -> list[dict[str, Any]]:
-    """Those that are whole: a process that was killed may have left half a line."""
+    """Return the events that are whole: a process that was killed may have left half a line."""
     if not folder.events_file.exists():
         return []
     found = []

@@ -9,7 +9,7 @@ from torch import Tensor
 from ovor.errors import OvorError
 from ovor.learners.base import Learner
 from ovor.tensor_file import load_tensors, save_tensors
-from ovor.training.context import Session
+from ovor.training.context import Context
 
 SCHEMA = 1  # of the checkpoint
 Rows = tuple[tuple[float, ...], ...]
@@ -26,61 +26,75 @@ class Position:
     seconds: float = 0.0
 
 
-def save(
-    session: Session,
-    learner: Learner,
-    position: Position,
-    optimizer: torch.optim.Optimizer | None,
-) -> None:
-    """All processes of a run stand at the same place; the first writes it down."""
-    if session.ranks.rank:
-        return
-    meta = {
-        "schema": SCHEMA,
-        "backbone": session.backbone.sha256,
-        "position": vars(position),
-        "about": session.about,
-    }
-    save_tensors(session.checkpoint, state_of(learner, optimizer), meta)
+class Checkpoints:
+    """Saves and restores the state of one run, in one file that is replaced every time."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.optimizer_state: dict[str, Tensor] = {}  # restored, and not yet put back
+
+    def restore(self, learner: Learner) -> Position:
+        """Bring the learner back from the checkpoint, if there is one, and return the position.
+
+        The first process reads it for all: the others may be on other machines.
+        """
+        context = self.context
+        path, first = context.checkpoint, context.ranks.rank == 0
+        found = context.ranks.broadcast(load_tensors(path) if first and path.exists() else None)
+        if found is None:
+            return Position()
+        tensors, meta = found
+        if meta.get("schema") != SCHEMA:
+            raise OvorError(
+                f"{path} is of another version of ovor: finish it with that version, or delete it "
+                "to start from the beginning."
+            )
+        if meta["backbone"] != context.backbone.sha256:
+            raise OvorError(
+                f"{path} was made with other weights than those of {context.run.backbone} now: "
+                "bring those back, or delete it to start again."
+            )
+        saved = meta["position"]
+        for key in ("accuracy", "accuracy_task_id_given"):
+            saved[key] = tuple(tuple(row) for row in saved[key])
+        position = Position(**saved)
+        begun = context.tasks[: position.task + (position.epoch > 0)]
+        grow(learner, [len(task.classes) for task in begun], context.run.seed)
+        learner.load_learned_state(select(tensors, "learner."))
+        self.optimizer_state = select(tensors, "optimizer.")
+        return position
+
+    def first_epoch(
+        self, learner: Learner, optimizer: torch.optim.Optimizer, position: Position
+    ) -> int:
+        """Return the epoch to go on with, learner and optimizer being as they were before it."""
+        if self.optimizer_state:
+            load_optimizer(optimizer, self.optimizer_state)
+            self.optimizer_state = {}
+        return position.epoch
+
+    def save(
+        self, learner: Learner, position: Position, optimizer: torch.optim.Optimizer | None = None
+    ) -> None:
+        """Write where the run stands: the first process does, as all stand at the same place."""
+        if self.context.ranks.rank:
+            return
+        meta = {
+            "schema": SCHEMA,
+            "backbone": self.context.backbone.sha256,
+            "position": vars(position),
+            "about": self.context.about,
+        }
+        save_tensors(self.context.checkpoint, state_of(learner, optimizer), meta)
 
 
 def state_of(learner: Learner, optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
+    """Return all tensors that learner and optimizer need to go on, by name."""
     tensors = {f"learner.{k}": v for k, v in learner.learned_state().items()}
     if optimizer is not None:
         for i, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
     return tensors
-
-
-def restore(session: Session, learner: Learner) -> tuple[Position, dict[str, Tensor]]:
-    """Bring learner and position back from the checkpoint; without one, from the start.
-
-    The first process reads it for all: the others may be on other machines.
-    """
-    first = session.ranks.rank == 0
-    found = load_tensors(session.checkpoint) if first and session.checkpoint.exists() else None
-    found = session.ranks.told(found)
-    if found is None:
-        return Position(), {}
-    tensors, meta = found
-    if meta.get("schema") != SCHEMA:
-        raise OvorError(
-            f"{session.checkpoint} is of another version of ovor: finish it with that version, or "
-            "delete it to start from the beginning."
-        )
-    if meta["backbone"] != session.backbone.sha256:
-        raise OvorError(
-            f"{session.checkpoint} was made with other weights than those of "
-            f"{session.run.backbone} now: bring those back, or delete it to start again."
-        )
-    saved = meta["position"]
-    for key in ("accuracy", "accuracy_task_id_given"):
-        saved[key] = tuple(tuple(row) for row in saved[key])
-    position = Position(**saved)
-    begun = session.tasks[: position.task + (position.epoch > 0)]
-    grow(learner, [len(task.classes) for task in begun], session.run.seed)
-    learner.load_learned_state(select(tensors, "learner."))
-    return position, select(tensors, "optimizer.")
 
 
 def grow(learner: Learner, sizes: Sequence[int], seed: int) -> None:
@@ -90,6 +104,7 @@ def grow(learner: Learner, sizes: Sequence[int], seed: int) -> None:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back the optimizer's part of what `state_of` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         index, key = name.split(".")
@@ -98,4 +113,5 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor])
 
 
 def select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names have the prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,1 +1,1 @@
-"""Who does the runs of a grid: processes of this machine, a Ray cluster, or SLURM."""
+"""Executors, which do the runs of a grid: in processes here, on a Ray cluster, or by SLURM."""

@@ -1,4 +1,4 @@
-"""What a grid asks of those who do its runs."""
+"""What a grid asks of an executor: of whatever does its runs, here or on a cluster."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from ovor.config import Run
 from ovor.errors import OvorError
 
 
-class PlaceError(OvorError):
+class ExecutorError(OvorError):
     """The cluster cannot be used as it was asked for; the runs themselves are not to blame."""
 
 
 @dataclass(frozen=True)
 class Died:
-    """How a run ended that left no result and no error: its process or its machine went."""
+    """A run ended without a result or an error, because its process or its machine went."""
 
     why: str
 
@@ -24,14 +24,15 @@ Outcome = dict[str, Any] | Died
 
 
 class Executor(Protocol):
-    """Entered as a context manager; leaving it with an error stops what still runs."""
+    """Is entered as a context manager; leaving it by an error stops what still runs."""
 
-    jobs: int | None  # runs to hand over at a time; None: all, it has a queue of its own
+    jobs: int | None  # runs to submit at a time; None for all of them, where there is a queue
 
-    def submit(self, run: Run, path: Path, stem: Path | None) -> None: ...
+    def submit(self, run: Run, path: Path, vor_cache: Path | None) -> None:
+        """Have the run done in the result folder `path`."""
 
     def ended(self, seconds: float) -> Iterable[tuple[Path, Outcome]]:
-        """What ended, by its result folder; waits this long if nothing did.
+        """Return runs that ended, by result folder, after waiting that long if none did.
 
         A run's own error is raised here.
         """

@@ -1,4 +1,4 @@
-"""Runs in processes of this machine, each with one thread."""
+"""Execute the runs of a grid in processes of this machine, each with one thread."""
 
 import os
 import signal
@@ -26,8 +26,8 @@ class LocalExecutor:
         self.pool, self.work = pool, work
         self.running: dict[Future[dict[str, Any]], Path] = {}
 
-    def submit(self, run: Run, path: Path, stem: Path | None) -> None:
-        self.running[self.pool.submit(self.work, run, path, stem)] = path
+    def submit(self, run: Run, path: Path, vor_cache: Path | None) -> None:
+        self.running[self.pool.submit(self.work, run, path, vor_cache)] = path
 
     def ended(self, seconds: float) -> Iterator[tuple[Path, Outcome]]:
         ready, _ = wait(self.running, seconds, FIRST_COMPLETED)
@@ -37,7 +37,8 @@ class LocalExecutor:
 
 @contextmanager
 def on_this_machine(jobs: int, work: Work) -> Iterator[Executor]:
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=die_quietly) as pool:
+    """Start so many workers, each of which calls `work` for one run after another."""
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=end_with_parent) as pool:
         try:
             yield LocalExecutor(pool, work)
         except BrokenProcessPool as error:
@@ -46,23 +47,23 @@ def on_this_machine(jobs: int, work: Work) -> Iterator[Executor]:
                 "--jobs 1 needs the least."
             ) from error
         except BaseException:
-            # What runs has its checkpoint: do not wait for it.
+            # What still runs has its checkpoint: end it at once.
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
                 child.terminate()
             raise
 
 
-def die_quietly() -> None:
-    """A worker leaves it to the parent to speak of Ctrl-C, and goes when the parent is gone.
+def end_with_parent() -> None:
+    """Let a worker end at Ctrl-C without a word, and when the parent is gone.
 
     Its checkpoint is whole at any moment.
     """
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    Thread(target=follow, args=(os.getppid(),), daemon=True).start()
+    Thread(target=exit_without, args=(os.getppid(),), daemon=True).start()
 
 
-def follow(parent: int) -> None:
+def exit_without(parent: int) -> None:
     while os.getppid() == parent:
         sleep(1)
     os._exit(143)

@@ -1,8 +1,8 @@
-"""What goes to another machine, and what is done there: the same for Ray and SLURM.
+"""Send a run to another machine, and do it there: the same for Ray and SLURM.
 
-An order is plain JSON, so that a worker with another version of ovor can still read that it is.
-Result folders, stems and the folder that the grid was started in are on a file system that all
-machines share; a machine that does not see it says so, and writes nothing.
+A request is plain JSON, so that a worker with another version of ovor can read that it is one.
+Result folders, VOR caches and the folder that the grid was started in are on a file system that
+all machines share; a machine that does not see it says so, and writes nothing.
 """
 
 import os
@@ -17,91 +17,99 @@ from uuid import uuid4
 
 from ovor.config import RUN, Run
 from ovor.errors import OvorError
-from ovor.experiments.executors.base import PlaceError
+from ovor.events import WorkerStarts
+from ovor.experiments.executors.base import ExecutorError
 from ovor.experiments.folder import Folder
+from ovor.experiments.grid import execute_one
 
-# Where data and weights lie, unless the other machine knows better. No token goes along.
+# Variables that say where data and weights are, used where the other machine has none. No token
+# goes along.
 PASSED_ON = ("OVOR_DATA", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
 
-Order = dict[str, Any]
+Request = dict[str, Any]
+Response = dict[str, Any] | Exception  # what result.json holds, or what is wrong
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Where the grid was started, and a file that only those see who share its file system."""
+class SharedFolder:
+    """The folder that the grid was started in, and a file of its --out to recognise that by."""
 
     start: Path
-    proof: Path
+    marker: Path
     patience: float = 60  # seconds until a network file system shows what others did
 
-    def order(self, run: Run, path: Path, stem: Path | None) -> Order:
+    def request(self, run: Run, path: Path, vor_cache: Path | None) -> Request:
+        """Return all that another machine needs to know to do the run."""
         return {
             "ovor": version("ovor"),
             "start": str(self.start),
-            "proof": str(self.proof),
+            "marker": str(self.marker),
             "patience": self.patience,
             "environment": {name: os.environ[name] for name in PASSED_ON if name in os.environ},
             "run": RUN.dump_python(run, mode="json"),
             "path": str(path.absolute()),
-            "stem": str(stem.absolute()) if stem else None,
+            "vor_cache": str(vor_cache.absolute()) if vor_cache else None,
         }
 
 
 @contextmanager
-def shared(out: Path) -> Iterator[Shared]:
+def sharing(out: Path) -> Iterator[SharedFolder]:
+    """Mark `out` with a file that only machines see that share its file system."""
     out.mkdir(parents=True, exist_ok=True)
-    proof = out.absolute() / f".grid-{uuid4().hex}"
-    proof.touch()
+    marker = out.absolute() / f".grid-{uuid4().hex}"
+    marker.touch()
     try:
-        yield Shared(Path.cwd(), proof)
+        yield SharedFolder(Path.cwd(), marker)
     finally:
-        proof.unlink(missing_ok=True)
+        marker.unlink(missing_ok=True)
 
 
-def carry_out(order: Order, node: str) -> dict[str, Any]:
-    """In the worker. An error that a person can mend is returned, for nobody to try it again."""
+def serve(request: Request, node: str) -> Response:
+    """Do the requested run in the worker.
+
+    An error that a person can mend is returned, so that the cluster does not try again.
+    """
     try:
-        return {"result": do_the_run(order, node)}
+        return execute_request(request, node)
     except OvorError as error:
-        return {"error": type(error)(f"On {node}: {error}")}
+        return type(error)(f"On {node}: {error}")
     except OSError as error:
-        return {"error": error}
+        return error
 
 
-def result_of(answer: dict[str, Any]) -> dict[str, Any]:
-    if "error" in answer:
-        raise answer["error"]
-    return answer["result"]  # type: ignore[no-any-return]
+def result_of(response: Response) -> dict[str, Any]:
+    """Return the result that a worker has sent, or raise the error."""
+    if isinstance(response, Exception):
+        raise response
+    return response
 
 
-def do_the_run(order: Order, node: str) -> dict[str, Any]:
-    if order["ovor"] != version("ovor"):
-        raise PlaceError(
-            f"There is ovor {version('ovor')} here, and {order['ovor']} where the grid was "
+def execute_request(request: Request, node: str) -> dict[str, Any]:
+    if request["ovor"] != version("ovor"):
+        raise ExecutorError(
+            f"There is ovor {version('ovor')} here, and {request['ovor']} where the grid was "
             "started: install the same on all machines."
         )
-    end = time.monotonic() + order["patience"]
-    see(Path(order["proof"]), end)
-    for name, value in order["environment"].items():
+    end = time.monotonic() + request["patience"]
+    wait_for_marker(Path(request["marker"]), end)
+    for name, value in request["environment"].items():
         os.environ.setdefault(name, value)
-    os.chdir(order["start"])  # data and weights may have paths from there
-    folder = Folder(Path(order["path"]))
+    os.chdir(request["start"])  # data and weights may have paths from there
+    folder = Folder(Path(request["path"]))
     if not folder.finished:
-        folder.wait_for_others(max(0, end - time.monotonic()))
-        folder.log({"event": "worker", "node": node, "pid": os.getpid()})
-
-    from ovor.experiments.grid import execute_one
-
-    stem = Path(order["stem"]) if order["stem"] else None
-    return execute_one(RUN.validate_python(order["run"]), folder.path, stem)
+        # A killed worker's lock: on a network, the file server must notice first.
+        with folder.locked(max(0, end - time.monotonic())):
+            folder.log(WorkerStarts(node, os.getpid()))
+    vor_cache = Path(request["vor_cache"]) if request["vor_cache"] else None
+    return execute_one(RUN.validate_python(request["run"]), folder.path, vor_cache)
 
 
-def see(proof: Path, end: float) -> None:
-    """A network file system may show a new file late, but a folder of this machine never does."""
-    while not proof.exists():
+def wait_for_marker(marker: Path, end: float) -> None:
+    """Refuse a machine that does not see the marker by then: file systems show new files late."""
+    while not marker.exists():
         if time.monotonic() > end:
-            raise PlaceError(
-                f"{proof.parent} is not the folder that the grid was started with: choose an --out "
-                "that all machines share under the same path."
+            raise ExecutorError(
+                f"{marker.parent} is not the folder that the grid was started with: choose an "
+                "--out that all machines share under the same path."
             )
         time.sleep(0.5)

@@ -1,0 +1,275 @@
+"""The data behind every chart: flat records, which are also what the chart's CSV file holds."""
+
+import json
+from collections.abc import Iterator
+from math import isfinite
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ovor.experiments.drift import MEASURES
+from ovor.experiments.summary import changes as changes_of
+from ovor.report.numbers import METRICS
+from ovor.report.runs import Finished, Row
+from ovor.report.timing import PHASES, seconds_by_phase
+from ovor.report.vega import Records
+
+# By their names in closeup.json, in numbers.py and in drift.json.
+ENERGY_WORDS = {
+    "own": "its own test images",
+    "outliers": "virtual outliers",
+    "earlier": "earlier tasks' test images",
+    "later": "later tasks' test images",
+}
+PLANE_WORDS = {"features": "feature", "boundary": "boundary sample", "outliers": "outlier"}
+ERROR_WORDS = {
+    "errors_between": "another task's class",
+    "errors_within": "its own task, wrong class",
+}
+DRIFT_WORDS = {
+    "prompt": "prompt (cosine)",
+    "prompt_centered": "prompt, centred (cosine)",
+    "cosine": "features (cosine)",
+    "cka_linear": "features (linear CKA)",
+    "cka_kernel": "features (kernel CKA)",
+}
+TAUS = ("tau current", "tau outlier")
+MERGED = 2  # bins of closeup.json in one of the picture, or a task's few images make it ragged
+MOST_POINTS = 12_000  # in the planes of all methods of a page
+
+
+def rounded(value: float, digits: int = 3) -> float | None:
+    """Round a number; None stands for NaN, such as the CKA of a single image, as JSON has none."""
+    return round(float(value), digits) if isfinite(value) else None
+
+
+def extremes(values: NDArray[np.float64]) -> dict[str, float | None]:
+    return {"low": rounded(values.min()), "high": rounded(values.max())}
+
+
+def differences(found: Records) -> Records:
+    """Return one record for each comparison and metric."""
+    return [
+        {
+            "what": f"{name}, with VOR against without"
+            if one["kind"] == "VOR"
+            else f"{name}, against {one['against']}",
+            "method": one["method"],
+            "against": one["against"],
+            **{key: one[name][key] for key in ("mean", "low", "high", "seeds")},
+        }
+        for one in found
+        for name in METRICS
+    ]
+
+
+def curves(rows: list[Row]) -> Records:
+    """Return the mean accuracy over the tasks so far, after each; least and most over seeds."""
+    found = []
+    most = max(len(result["tasks"]) for row in rows for result in row.results)
+    for row in rows:
+        after = np.nanmean(matrices(row), axis=2).T
+        first = 1 if len(after) > 1 else most  # all tasks at once: that is at the end
+        for task, values in enumerate(after, first):
+            record = {"method": row.label, "task": task, "accuracy": rounded(values.mean())}
+            found.append({**record, **extremes(values)})
+    return found
+
+
+def matrices(row: Row) -> NDArray[np.float64]:
+    """Return the accuracies of every run: seed, after task, on task."""
+    return np.array([result["accuracy"] for result in row.results], dtype=float)
+
+
+def matrix(rows: list[Row]) -> Records:
+    """Return the accuracy on every task after every task, mean over seeds."""
+    return [
+        {
+            "family": row.family,
+            "method": row.label,
+            "after task": t + 1,
+            "on task": i + 1,
+            "accuracy": rounded(value, 2),
+        }
+        for row in rows
+        for t, values in enumerate(matrices(row).mean(0))
+        for i, value in enumerate(values[: t + 1])
+    ]
+
+
+def confusion(rows: list[Row]) -> Records:
+    """Return the percent of a task's test images taken for each task's, mean over seeds."""
+    found = []
+    for row in rows:
+        counts = np.array([look["confusion"] for look in row.diagnostics if look], dtype=float)
+        if not len(counts) or len(counts[0]) < 2:
+            continue
+        shares = (counts / counts.sum(axis=2, keepdims=True)).mean(0)
+        for (true, predicted), share in np.ndenumerate(shares):
+            found.append(
+                {
+                    "family": row.family,
+                    "method": row.label,
+                    "true task": true + 1,
+                    "predicted task": predicted + 1,
+                    "percent": rounded(100 * share, 2),
+                }
+            )
+    return found
+
+
+def errors(table: Records) -> Records:
+    return [
+        {"method": row["method"], "taken for": words, "percent": rounded(row[kind], 2)}
+        for row in table
+        if row["errors"] is not None
+        for kind, words in ERROR_WORDS.items()
+    ]
+
+
+def first_diagnostics(rows: list[Row], part: str) -> Iterator[tuple[Row, Finished, dict[str, Any]]]:
+    """Yield each row's first run that was measured, if its diagnostics have the part asked for.
+
+    Energies and planes are of one run each.
+    """
+    for row in rows:
+        pairs = zip(row.runs, row.diagnostics, strict=True)
+        run, look = next(((run, look) for run, look in pairs if look), (row.runs[0], None))
+        if look and look[part] is not None:
+            yield row, run, look
+
+
+def energies(rows: list[Row]) -> Records:
+    """Return each kind's shares by energy, in bins that a run's kinds share, then VOR's limits."""
+    found: Records = []
+    for row, _, look in first_diagnostics(rows, "energies"):
+        low, high = look["energies"]["low"], look["energies"]["high"]
+        for kind, fine in look["energies"]["counts"].items():
+            counts = np.add.reduceat(fine, range(0, len(fine), MERGED)).tolist()
+            edges = np.linspace(low, high, len(counts) + 1)
+            for start, end, count in zip(edges, edges[1:], counts, strict=False):
+                found.append(
+                    {
+                        "family": row.family,
+                        "method": row.label,
+                        "of": ENERGY_WORDS[kind],
+                        "energy": rounded((start + end) / 2),
+                        "percent": rounded(100 * count / max(1, sum(counts)), 2),
+                    }
+                )
+    return found + taus(rows)
+
+
+def taus(rows: list[Row]) -> Records:
+    """Return where VOR wants energies: the task's own below one limit, outliers above the other."""
+    found = []
+    for row, run, look in first_diagnostics(rows, "energies"):
+        vor = run.run.vor
+        if not vor:
+            continue
+        classes = run.result["tasks"][look["middle_task"]]
+        shift = np.log(20 / classes) if vor.tau_outlier_relative else 0.0
+        limits = (vor.tau_current, rounded(vor.tau_outlier + shift))
+        for name, value in zip(TAUS, limits, strict=True):
+            record = {"family": row.family, "method": row.label, "of": name, "energy": value}
+            found.append({**record, "percent": None})
+    return found
+
+
+def energy_means(rows: list[Row]) -> Records:
+    """Return the mean energy of each kind, one record a method."""
+    found = []
+    for row, _, look in first_diagnostics(rows, "energies"):
+        means = look["energies"]["means"].items()
+        found.append({"method": row.label, **{ENERGY_WORDS[kind]: mean for kind, mean in means}})
+    return found
+
+
+def plane(rows: list[Row]) -> Records:
+    """Return points of each kind, evenly chosen so that all methods together are not too many."""
+    found = []
+    each = max(20, MOST_POINTS // (3 * len(rows)))  # of a kind
+    for row, _, look in first_diagnostics(rows, "plane"):
+        share = f"{100 * sum(look['plane']['shares']):.0f} % of the variance"
+        for kind in ("outliers", "features", "boundary"):  # later ones are drawn on top
+            points = look["plane"][kind]
+            for i in range(0, len(points), -(-len(points) // each) or 1):
+                found.append(
+                    {
+                        "family": row.family,
+                        "method": row.label,
+                        "kind": PLANE_WORDS[kind],
+                        "class": look["plane"]["labels"][i] + 1 if kind == "features" else None,
+                        "x": rounded(points[i][0], 2),
+                        "y": rounded(points[i][1], 2),
+                        "shown": share,
+                    }
+                )
+    return found
+
+
+def changes(rows: list[Row]) -> Records:
+    """Return each task's accuracy with the task given: at the end minus when it was learned."""
+    found = []
+    for row in rows:
+        values = np.array([changes_of(result) for result in row.results])
+        for t, column in enumerate(values.T):
+            record = {"method": row.label, "task": t + 1, "change": rounded(column.mean())}
+            found.append({**record, **extremes(column)})
+    return found
+
+
+def drift(rows: list[Row]) -> Records:
+    """Return similarities before and after each task, of runs that kept every task's weights."""
+    found = []
+    for row in rows:
+        known = [drift for drift in map(read_drift, row.runs) if drift]
+        for name in MEASURES if known else ():
+            for t, column in enumerate(np.array([drift[name] for drift in known]).T):
+                found.append(
+                    {
+                        "method": row.label,
+                        "measure": DRIFT_WORDS[name],
+                        "task": t + 2,
+                        "percent": rounded(column.mean(), 4),
+                    }
+                )
+    return found
+
+
+def read_drift(run: Finished) -> dict[str, list[float]] | None:
+    """Return what drift.json holds, or None if it is missing or incomplete."""
+    try:
+        found = json.loads(run.folder.drift_file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(found, dict) and all(name in found for name in MEASURES)
+    return found if whole else None
+
+
+def costs(table: Records) -> Records:
+    return [
+        {
+            "method": row["method"],
+            "learned parameters": row["learnable_parameters"],
+            "multiply-accumulates": row["macs"],
+            "A_T": rounded(row["A_T_mean"]),
+        }
+        for row in table
+    ]
+
+
+def times(rows: list[Row]) -> Records:
+    """Return the seconds of every phase, mean over seeds; a phase of no time is left out."""
+    found = []
+    for row in rows:
+        known = [
+            time for time in (seconds_by_phase(one.folder, one.run) for one in row.runs) if time
+        ]
+        for phase in PHASES if known else ():
+            mean = rounded(fmean(time[phase] for time in known), 2)
+            if mean:
+                found.append({"method": row.label, "phase": phase, "seconds": mean})
+    return found
