@@ -80,7 +80,7 @@ OBEYED = {
 
 
 def check(name: str) -> None:
-    """Fail if a library does not compute by the setting, since the tests would then show nothing."""
+    """Stop if a library does not obey the setting, as the tests would then show nothing."""
     environment = os.environ | SETTINGS[name] | VERBOSE
     done = subprocess.run(
         [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, check=True
