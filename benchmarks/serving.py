@@ -1,7 +1,7 @@
 """`ovor serve` under load: 16 clients ask while a task is taught; and a queue that is too small.
 
-Every answer is compared with what the model of its version says, so that one given by half an old
-and half a new model would show.
+Every response is compared with what the model of its version predicts, so that one made by half an
+old and half a new model would show.
 """
 
 import io
@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 import numpy as np
+from PIL import Image
 
 from benchmarks.harness import Row
 from ovor.classifier.model import Classifier
@@ -33,7 +34,9 @@ CLOSE = 1e-3  # confidences that batches of other sizes round otherwise
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
+    """What a client was told about an image, when, and how long it took; status 0: nothing."""
+
     when: float
     seconds: float
     status: int
@@ -46,17 +49,17 @@ class Answer:
 
 @dataclass
 class Load:
-    """What clients were answered, and when the lesson began and ended."""
+    """All responses that clients got, and when the lesson began and ended."""
 
-    answers: list[Answer] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
     taught: tuple[float, float] = (0.0, 0.0)
     states: list[str] = field(default_factory=list)
 
-    def part(self, name: str) -> list[Answer]:
+    def part(self, name: str) -> list[Response]:
         begun, ended = self.taught
         spans = {"before": (0.0, begun), "while": (begun, ended), "after": (ended, float("inf"))}
         low, high = spans[name]
-        return [a for a in self.answers if low <= a.when < high and a.status == 200]
+        return [a for a in self.responses if low <= a.when < high and a.status == 200]
 
 
 @contextmanager
@@ -78,11 +81,10 @@ def server(model: Path, *options: str) -> Iterator[str]:
         process.wait(60)
 
 
-def prepare(folder: Path, each: int = 80) -> tuple[Path, list[bytes]]:
-    """A model of five classes, and images to ask about."""
+def prepare(folder: Path) -> tuple[Path, list[bytes]]:
+    """Make a model of five classes, and return it with images to ask about."""
     drawings = quickdraw()
     write_drawings(drawings, folder / "first", FIRST, 40, "train")
-    write_drawings(drawings, folder / "second", SECOND, each, "train")
     Classifier("embedded", device="cpu").learn(folder / "first").save(folder / "m.ovor")
     chosen = np.random.default_rng(0).choice(len(drawings.test), ASKED, replace=False)
     images = []
@@ -93,30 +95,30 @@ def prepare(folder: Path, each: int = 80) -> tuple[Path, list[bytes]]:
     return folder / "m.ovor", images
 
 
-def ask(client: httpx.Client, image: int, content: bytes) -> Answer:
+def ask(client: httpx.Client, image: int, content: bytes) -> Response:
     begun = time.monotonic()
     try:
-        answer = client.post("/predict", files={"images": ("a.png", content, "image/png")})
+        response = client.post("/predict", files={"images": ("a.png", content, "image/png")})
     except httpx.HTTPError:
-        return Answer(begun, time.monotonic() - begun, 0, image)
+        return Response(begun, time.monotonic() - begun, 0, image)
     seconds = time.monotonic() - begun
-    if answer.status_code != 200:
-        retry = answer.headers.get("retry-after", "")
-        return Answer(begun, seconds, answer.status_code, image, retry_after=retry)
-    said = answer.json()
+    if response.status_code != 200:
+        retry = response.headers.get("retry-after", "")
+        return Response(begun, seconds, response.status_code, image, retry_after=retry)
+    said = response.json()
     best = said["predictions"][0]["classes"][0]
-    return Answer(begun, seconds, 200, image, said["version"], best["name"], best["confidence"])
+    return Response(begun, seconds, 200, image, said["version"], best["name"], best["confidence"])
 
 
 def drive(url: str, images: list[bytes], until: threading.Event, load: Load, clients: int) -> None:
-    """All clients ask, one image after the other, until told to end."""
+    """Let all clients ask, one image after the other, until told to end."""
 
     def one(number: int) -> None:
         draw = np.random.default_rng(number)
         with httpx.Client(base_url=url, timeout=60) as client:
             while not until.is_set():
                 image = int(draw.integers(len(images)))
-                load.answers.append(ask(client, image, images[image]))
+                load.responses.append(ask(client, image, images[image]))
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(clients)]
     for thread in threads:
@@ -139,8 +141,9 @@ def teach(url: str, folder: Path, epochs: int, load: Load) -> None:
 
 
 def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Load, int]:
-    """The load, and how many answers were wrong: not those of the model of their version."""
-    model, images = prepare(folder, each)
+    """Return the load, and how many responses are not what the model of their version predicts."""
+    model, images = prepare(folder)
+    write_drawings(quickdraw(), folder / "second", SECOND, each, "train")
     old = model.read_bytes()
     load, until = Load(), threading.Event()
     with server(model) as url:
@@ -148,31 +151,31 @@ def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Lo
         clients.start()
         time.sleep(seconds / 6)
         teach(url, folder / "second", epochs, load)
-        time.sleep(max(seconds / 6, seconds - (time.monotonic() - load.answers[0].when)))
+        time.sleep(max(seconds / 6, seconds - (time.monotonic() - load.responses[0].when)))
         until.set()
         clients.join()
     (folder / "old.ovor").write_bytes(old)
-    expected = [said(folder / name, images) for name in ("old.ovor", "m.ovor")]
-    wrong = sum(not right(answer, expected) for answer in load.answers if answer.status == 200)
+    expected = [predicted(folder / name, images) for name in ("old.ovor", "m.ovor")]
+    wrong = sum(
+        not right(response, expected) for response in load.responses if response.status == 200
+    )
     return load, wrong
 
 
-def said(model: Path, images: list[bytes]) -> list[tuple[str, float]]:
-    """By the model itself: the best class of each image."""
-    from PIL import Image
-
+def predicted(model: Path, images: list[bytes]) -> list[tuple[str, float]]:
+    """Return the best class of each image and its confidence, by the model itself."""
     opened = [Image.open(io.BytesIO(content)) for content in images]
     found = Classifier.load(model, device="cpu").predict(opened)
     return list(zip(found.labels.tolist(), found.confidences.tolist(), strict=True))
 
 
-def right(answer: Answer, expected: list[list[tuple[str, float]]]) -> bool:
-    name, confidence = expected[answer.version - 1][answer.image]
-    return answer.name == name and abs(answer.confidence - confidence) < CLOSE
+def right(response: Response, expected: list[list[tuple[str, float]]]) -> bool:
+    name, confidence = expected[response.version - 1][response.image]
+    return response.name == name and abs(response.confidence - confidence) < CLOSE
 
 
 def too_small(seconds: float, folder: Path) -> Load:
-    """Of a server that lets two images wait."""
+    """Return the load of a server that lets two images wait."""
     model, images = prepare(folder)
     load, until = Load(), threading.Event()
     with server(model, "--queue", "2") as url:
@@ -181,9 +184,9 @@ def too_small(seconds: float, folder: Path) -> Load:
     return load
 
 
-def milliseconds(answers: list[Answer]) -> tuple[float, float]:
-    """The median, and what one in a hundred exceeds."""
-    cuts = quantiles([1000 * answer.seconds for answer in answers], n=100, method="inclusive")
+def milliseconds(responses: list[Response]) -> tuple[float, float]:
+    """Return the median of the seconds, and what one in a hundred exceeds."""
+    cuts = quantiles([1000 * response.seconds for response in responses], n=100, method="inclusive")
     return cuts[49], cuts[98]
 
 
@@ -191,23 +194,23 @@ def measure(quick: bool) -> Iterator[Row]:
     seconds, epochs, each = (10.0, 4, 20) if quick else (60.0, 20, 80)
     with TemporaryDirectory() as folder:
         load, wrong = under_load(seconds, Path(folder), epochs, each)
-    failed = sum(answer.status != 200 for answer in load.answers)
-    yield Row(f"requests of {CLIENTS} clients", "", (float(len(load.answers)),), "")
+    failed = sum(response.status != 200 for response in load.responses)
+    yield Row(f"requests of {CLIENTS} clients", "", (float(len(load.responses)),), "")
     yield Row("  failed", "", (float(failed),), "", at_most=0)
     yield Row("  answered wrong", "", (float(wrong),), "", at_most=0)
     yield Row("  lessons not done", "", (float(load.states.count("done") != 1),), "", at_most=0)
     for name in ("before", "while", "after"):
-        answers = load.part(name)
+        responses = load.part(name)
         span = "" if name == "while" else " the lesson"
         words = {"while": "while it learns"}.get(name, name + span)
-        middle, high = milliseconds(answers)
+        middle, high = milliseconds(responses)
         yield Row(f"  {words}: p50", "", (middle,), "ms")
         yield Row(f"  {words}: p99", "", (high,), "ms")
     with TemporaryDirectory() as folder:
         load = too_small(seconds / 10, Path(folder))
-    refused = [answer for answer in load.answers if answer.status == 429]
-    others = [answer for answer in load.answers if answer.status not in (200, 429)]
-    told = all(answer.retry_after.isdecimal() for answer in refused)
+    refused = [response for response in load.responses if response.status == 429]
+    others = [response for response in load.responses if response.status not in (200, 429)]
+    told = all(response.retry_after.isdecimal() for response in refused)
     yield Row("queue of 2: answered", "", (float(len(load.part("after"))),), "", at_least=1)
     yield Row("  told to come again (429)", "", (float(len(refused)),), "", at_least=1)
     yield Row(

@@ -15,7 +15,7 @@ WALK = re.compile(r"(<!-- walk -->\n```console\n)(.*?)(```\n<!-- /walk -->)", re
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """Commands, and what is shown after each."""
+    """Return the commands of the walk, and what is shown after each."""
     shown = WALK.search(text)
     if shown is None:
         raise SystemExit("README.md has no walk.")
@@ -24,7 +24,7 @@ def steps(text: str) -> list[tuple[str, str]]:
 
 
 def run(command: str, folder: str | Path) -> str:
-    """What `ovor ...` prints into a pipe."""
+    """Return what a command prints into a pipe."""
     done = subprocess.run(
         [sys.executable, "-m", "ovor", *shlex.split(command)[1:]],
         cwd=folder,

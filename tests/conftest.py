@@ -10,22 +10,20 @@ import pytest
 import torch
 from hypothesis import settings
 from PIL import Image
-from safetensors.torch import save_file
 
 from ovor.config import Npos, Run, Transform, Vor
-from ovor.encoders.vit import Architecture, VisionTransformer
+from tiny import FIVE_LAYERS, save_backbone
 
 # The same examples every time; HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Two threads on two cores that pytest-xdist also uses only wait; here, and in what tests start.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
+THREADS = int(os.environ.get("OVOR_TEST_THREADS", "1"))
+torch.set_num_threads(THREADS)
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
-TINY = Architecture(
-    embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
-)
+TINY = FIVE_LAYERS
 
 
 @pytest.fixture(scope="module")  # while it is open, asyncio is not to be had
@@ -38,15 +36,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
-    vit = VisionTransformer(TINY)
-    generator = torch.Generator().manual_seed(0)
-    state = {
-        name: torch.randn(tensor.shape, generator=generator) * 0.2 + (name.endswith("norm.weight"))
-        for name, tensor in vit.state_dict().items()
-    }
-    path = tmp_path_factory.mktemp("backbone") / "tiny.safetensors"
-    save_file(state, path)
-    return str(path)
+    folder = tmp_path_factory.mktemp("backbone")
+    return str(save_backbone(folder / "tiny.safetensors", architecture=TINY))
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +70,7 @@ def tiny_run(tiny_backbone: str, tiny_images: str) -> Run:
         batch_size=8,
         lr=1e-2,
         device="cpu",
-        threads=1,
+        threads=THREADS,
     )
 
 

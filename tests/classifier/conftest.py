@@ -1,32 +1,14 @@
-"""A classifier of three tasks on the embedded backbone, and a way to call the command line."""
+"""A classifier of three tasks on the embedded backbone, shared by all tests of this folder."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from drawings import draw
 from ovor import Classifier
-from ovor.cli import main
 
-from .helpers import CLASSES, TASKS, Command, Ended
-
-
-@pytest.fixture
-def ovor(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """In this process: another one would import torch for seconds."""
-
-    def call(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ovor", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as ending:
-            code = ending.code if isinstance(ending.code, int) else 1
-        return Ended(code, *capfd.readouterr())
-
-    return call
+TASKS = (["banana", "candle", "fish"], ["owl", "sun"], ["teapot"])
+CLASSES = [name for task in TASKS for name in task]
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +18,8 @@ def lessons(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def exam(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return draw(tmp_path_factory.mktemp("exam"), CLASSES, 3, first=40)
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw(tmp_path_factory.mktemp("labelled"), CLASSES, 3, first=40)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +29,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(lessons: list[Path]) -> Classifier:
-    """Not to be changed."""
+    """Return one that must not be changed."""
     found = Classifier("embedded", epochs=2, device="cpu")
     for lesson in lessons:
         found.learn(lesson)

@@ -10,17 +10,23 @@ import numpy as np
 import pytest
 import torch
 
+from command import ovor
 from ovor import Classifier, OvorError
-from ovor.classifier.file import Description, Learned, Model, Network, read_model, write_model
+from ovor.classifier.file import (
+    BackboneInfo,
+    Description,
+    Model,
+    TaskInfo,
+    read_model,
+    write_model,
+)
 from ovor.encoders import weights
 from ovor.encoders.checkpoint import Checkpoint, read_checkpoint
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.encoders.weights import PAPER
 from ovor.learners import build_learner
 from ovor.presets import teaching
-
-from .helpers import Command
-from .tiny import noisy, save_backbone, save_images, shrink
+from tiny import noisy, save_backbone, save_images, shrink
 
 FIRST, SECOND = ["a", "b", "c"], ["d", "e"]
 
@@ -47,40 +53,40 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, ovor: Command, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     shrink(monkeypatch)
     backbone = save_backbone(tmp_path / "tiny.safetensors")
     model = Classifier(str(backbone), epochs=2, device="cpu").learn(*noisy(FIRST, 6))
     model.save(tmp_path / "m.ovor")
     images = save_images(tmp_path / "images", [*FIRST, *SECOND], 2, seed=1)
     done = ovor("predict", tmp_path / "m.ovor", images, "--json")
-    return Place(tmp_path, json.loads(done.out))
+    return Place(tmp_path, json.loads(done.stdout))
 
 
-def predicted(ovor: Command, *arguments: object) -> list[dict[str, Any]]:
+def predicted(*arguments: object) -> list[dict[str, Any]]:
     done = ovor("predict", *arguments, "--json")
-    assert (done.code, done.err) == (0, "")
-    found: list[dict[str, Any]] = json.loads(done.out)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
 
-def refused(ovor: Command, *arguments: object) -> str:
+def refused(*arguments: object) -> str:
     done = ovor(*arguments)
-    assert done.code == 1
-    assert done.out == ""
-    assert done.err.count("\n") == 1
-    assert done.err.startswith("ovor: ")
-    return done.err
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ovor: ")
+    return done.stderr
 
 
 # --- with the backbone inside
 
 
-def test_a_bundle_needs_nothing_else(place: Place, ovor: Command) -> None:
+def test_a_bundle_needs_nothing_else(place: Place) -> None:
     whole = place.root / "whole.ovor"
     done = ovor("export", place.model, whole, "--bundle", "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {
         "file": str(whole),
         "classes": 3,
         "bytes": whole.stat().st_size,
@@ -88,37 +94,35 @@ def test_a_bundle_needs_nothing_else(place: Place, ovor: Command) -> None:
     parts = place.model.stat().st_size + place.backbone.stat().st_size
     assert 0.95 * parts < whole.stat().st_size < 1.05 * parts
     place.backbone.unlink()
-    assert predicted(ovor, whole, place.images) == place.expected
-    said = json.loads(ovor("inspect", whole, "--json").out)
+    assert predicted(whole, place.images) == place.expected
+    said = json.loads(ovor("inspect", whole, "--json").stdout)
     assert said["backbone"]["bundled"]
 
 
-def test_a_bundle_learns_on_and_stays_one(place: Place, ovor: Command) -> None:
+def test_a_bundle_learns_on_and_stays_one(place: Place) -> None:
     lesson = save_images(place.root / "second", SECOND, 6)
     whole = place.root / "whole.ovor"
     ovor("export", place.model, whole, "--bundle")
-    assert ovor("learn", place.model, lesson, "--json").code == 0
+    assert ovor("learn", place.model, lesson, "--json").returncode == 0
     place.backbone.rename(place.root / "moved.safetensors")
     done = ovor("learn", whole, lesson, "--json")
-    assert done.code == 0
-    assert json.loads(done.out)["all_classes"] == 5
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["all_classes"] == 5
     apart, together = read_model(place.model), read_model(whole)
     assert together.about.backbone.bundled
     assert together.about.tasks == apart.about.tasks
     assert all(torch.equal(together.state[name], x) for name, x in apart.state.items())
-    moved = predicted(
-        ovor, place.model, place.images, "--backbone", place.root / "moved.safetensors"
-    )
-    assert predicted(ovor, whole, place.images) == moved
-    assert ovor("forget", whole, "a").code == 0
+    moved = predicted(place.model, place.images, "--backbone", place.root / "moved.safetensors")
+    assert predicted(whole, place.images) == moved
+    assert ovor("forget", whole, "a").returncode == 0
     assert read_model(whole).about.backbone.bundled
 
 
-def test_a_bundle_does_not_replace_a_file(place: Place, ovor: Command) -> None:
+def test_a_bundle_does_not_replace_a_file(place: Place) -> None:
     before = place.model.read_bytes()
     ended = ovor("export", place.model, place.model, "--bundle")
-    assert ended.code == 1
-    assert "exists already" in ended.err
+    assert ended.returncode == 1
+    assert "exists already" in ended.stderr
     assert place.model.read_bytes() == before
 
 
@@ -143,7 +147,7 @@ def test_a_bundle_keeps_heads_that_only_the_file_told(
 # --- with the backbone elsewhere
 
 
-def test_a_backbone_that_is_gone_is_named(place: Place, ovor: Command) -> None:
+def test_a_backbone_that_is_gone_is_named(place: Place) -> None:
     sha256 = read_model(place.model).about.backbone.sha256
     place.backbone.unlink()
     lesson = save_images(place.root / "second", SECOND, 2)
@@ -156,35 +160,35 @@ def test_a_backbone_that_is_gone_is_named(place: Place, ovor: Command) -> None:
         ("export", place.model, place.root / "whole.ovor", "--bundle"),
         ("share", place.model, place.root / "shared"),
     ):
-        error = refused(ovor, *arguments)
+        error = refused(*arguments)
         assert f"{place.model} needs the backbone {place.backbone}" in error
         assert sha256[:12] in error
         assert "--backbone" in error
     assert sorted(p.name for p in place.root.glob("[!.]*")) == ["images", "m.ovor", "second"]
-    assert ovor("inspect", place.model).code == 0  # it needs none
+    assert ovor("inspect", place.model).returncode == 0  # it needs none
 
 
-def test_other_weights_are_refused(place: Place, ovor: Command) -> None:
+def test_other_weights_are_refused(place: Place) -> None:
     other = save_backbone(place.root / "other.safetensors", seed=1)
-    error = refused(ovor, "predict", place.model, place.images, "--backbone", other)
+    error = refused("predict", place.model, place.images, "--backbone", other)
     assert "other weights than file: other.safetensors has" in error
     assert "tiny.safetensors" in error
     save_backbone(place.backbone, seed=1)
-    assert "other weights" in refused(ovor, "predict", place.model, place.images)
+    assert "other weights" in refused("predict", place.model, place.images)
     with pytest.raises(OvorError, match="other weights"):
         Classifier.load(place.model)
 
 
-def test_a_backbone_that_moved(place: Place, ovor: Command) -> None:
+def test_a_backbone_that_moved(place: Place) -> None:
     moved = place.backbone.rename(place.root / "moved.safetensors")
     here = ("--backbone", moved)
-    assert predicted(ovor, place.model, place.images, *here) == place.expected
+    assert predicted(place.model, place.images, *here) == place.expected
     whole = place.root / "whole.ovor"
-    assert ovor("export", place.model, whole, "--bundle", *here).code == 0
-    assert predicted(ovor, whole, place.images) == place.expected
+    assert ovor("export", place.model, whole, "--bundle", *here).returncode == 0
+    assert predicted(whole, place.images) == place.expected
     lesson = save_images(place.root / "second", SECOND, 6)
-    assert ovor("learn", place.model, lesson, *here).code == 0
-    assert len(predicted(ovor, place.model, place.images)) == 10  # it knows the new place now
+    assert ovor("learn", place.model, lesson, *here).returncode == 0
+    assert len(predicted(place.model, place.images)) == 10  # it knows the new place now
 
 
 # --- size
@@ -199,10 +203,10 @@ def test_two_hundred_classes_are_one_megabyte(tmp_path: Path) -> None:
     for number in range(10):
         learner.begin_task(20, (0, number))
     tasks = tuple(
-        Learned(tuple(f"class {t}-{c}" for c in range(20)), (500,) * 20, 1000, -20.0)
+        TaskInfo(tuple(f"class {t}-{c}" for c in range(20)), (500,) * 20, 1000, -20.0)
         for t in range(10)
     )
-    network = Network(PAPER, f"hub: timm/{PAPER}", 64 * "0")
+    network = BackboneInfo(PAPER, f"hub: timm/{PAPER}", 64 * "0")
     path = tmp_path / "m.ovor"
     write_model(
         path, Model(Description(run, network, tasks, 0.05, 0.1), learner.learned_state(), {})

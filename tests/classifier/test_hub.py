@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 import yaml
 
+from command import in_new_process, ovor
 from ovor import Classifier, OvorError
 from ovor.classifier.file import read_model
 from ovor.classifier.hub import FILE, card, escaped, fetch
+from tiny import noisy, save_backbone
 
-from .helpers import CLASSES, Command, in_new_process
+from .conftest import CLASSES
 from .hub_server import COMMIT, Hub, serving
-from .tiny import noisy, save_backbone
 
 PULL = """
-import json, sys
+import json, os, sys
 from ovor import Classifier, OvorError
 found = []
 for where in sys.argv[2:]:
@@ -28,7 +29,14 @@ for where in sys.argv[2:]:
         found.append(model.predict_proba(sys.argv[1]).tolist())
     except OvorError as error:
         found.append(str(error))
-print(json.dumps(found))
+"""
+TELL = "print(json.dumps(found))"
+INTRUDE = """
+os.environ["HF_TOKEN"] = "hf_wrong"
+try:
+    Classifier.from_pretrained("ann/garden", device="cpu").push_to_hub("eve/garden")
+except OvorError as error:
+    found.append(str(error))
 """
 
 
@@ -53,26 +61,26 @@ def settings(hub: Hub, tmp_path: Path) -> dict[str, str]:
 
 
 def test_share_and_fetch_a_folder(
-    model: Classifier, model_file: Path, exam: Path, tmp_path: Path, ovor: Command
+    model: Classifier, model_file: Path, labelled: Path, tmp_path: Path
 ) -> None:
     shared, copy = tmp_path / "new" / "garden", tmp_path / "copy.ovor"
     done = ovor("share", model_file, shared, "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"shared": str(shared)}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"shared": str(shared)}
     assert sorted(path.name for path in shared.iterdir()) == ["README.md", FILE]
     assert (shared / FILE).read_bytes() == model_file.read_bytes()
     done = ovor("fetch", shared, copy, "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"model": str(copy), "classes": len(CLASSES)}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"model": str(copy), "classes": len(CLASSES)}
     assert copy.read_bytes() == model_file.read_bytes()
     for where in (str(shared), shared):
         again = Classifier.from_pretrained(where, device="cpu")
-        np.testing.assert_array_equal(again.predict_proba(exam), model.predict_proba(exam))
-    assert "exists already" in ovor("fetch", shared, copy).err
-    assert ovor("share", model_file, shared).code == 0  # a newer version in its place
+        np.testing.assert_array_equal(again.predict_proba(labelled), model.predict_proba(labelled))
+    assert "exists already" in ovor("fetch", shared, copy).stderr
+    assert ovor("share", model_file, shared).returncode == 0  # a newer version in its place
 
 
-def test_folders_that_will_not_do(model: Classifier, tmp_path: Path, ovor: Command) -> None:
+def test_folders_that_will_not_do(model: Classifier, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("something else")
     with pytest.raises(OvorError, match="is a file: give a folder"):
@@ -83,8 +91,8 @@ def test_folders_that_will_not_do(model: Classifier, tmp_path: Path, ovor: Comma
             fetch(where)
     (tmp_path / FILE).write_bytes(b"damaged")
     done = ovor("fetch", tmp_path, tmp_path / "copy.ovor")
-    assert done.code == 1
-    assert done.err.count("\n") == 1
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
     assert not (tmp_path / "copy.ovor").exists()
 
 
@@ -103,22 +111,22 @@ def test_wrong_names(where: str, model: Classifier, monkeypatch: pytest.MonkeyPa
 
 
 def test_push_and_pull_over_http(
-    model: Classifier, model_file: Path, exam: Path, hub: Hub, settings: dict[str, str]
+    model: Classifier, model_file: Path, labelled: Path, hub: Hub, settings: dict[str, str]
 ) -> None:
     done = in_new_process("share", model_file, "ann/garden", "--private", **settings)
-    assert done.code == 0
-    assert done.out == "Shared in ann/garden: others get it by `ovor fetch ann/garden MODEL`.\n"
+    assert done.returncode == 0
+    assert done.stdout == "Shared in ann/garden: others get it by `ovor fetch ann/garden MODEL`.\n"
     assert [said["name"] for said in hub.created] == ["garden"]
     assert hub.created[0].get("private") or hub.created[0].get("visibility") == "private"
     files = hub.repositories["ann/garden"]
     assert files.keys() == {"README.md", FILE}
-    assert files["README.md"].decode() == hub.cards[0] == card(model, "ann/garden")
+    assert files["README.md"].decode() == hub.cards[0] == card(model.about(), "ann/garden")
     hub.repositories["ann/empty"] = {}
     asked = ["ann/garden", f"ann/garden@{COMMIT}", "ann/garden@v9", "ann/empty", "bob/none"]
-    done = in_new_process(exam, *asked, code=PULL, **settings)
-    assert done.code == 0
-    first, second, *errors = json.loads(done.out)
-    np.testing.assert_array_equal(first, model.predict_proba(exam))
+    done = in_new_process(labelled, *asked, code=PULL + INTRUDE + TELL, **settings)
+    assert done.returncode == 0, done.stderr
+    first, second, *errors, refused = json.loads(done.stdout)
+    np.testing.assert_array_equal(first, model.predict_proba(labelled))
     assert second == first
     assert errors == [
         "ann/garden has no revision 'v9': give a commit, branch or tag of it, or none.",
@@ -126,27 +134,20 @@ def test_push_and_pull_over_http(
         "The Hugging Face hub has no bob/none that you may read: check the name, or log in with "
         "`hf auth login`.",
     ]
+    assert refused.startswith("eve/garden cannot be written on the Hugging Face hub (")
+    assert "hf auth login" in refused
+    assert "eve/garden" not in hub.repositories
 
 
-def test_no_network_and_no_account(
-    model_file: Path, hub: Hub, settings: dict[str, str], exam: Path
-) -> None:
+def test_without_network(settings: dict[str, str], labelled: Path) -> None:
     nowhere = {**settings, "HF_ENDPOINT": "http://127.0.0.1:9"}
     impatient = "import time; time.sleep = lambda seconds: None"  # between huggingface_hub's tries
-    done = in_new_process(exam, "ann/garden", code=impatient + PULL, **nowhere)
-    (error,) = json.loads(done.out)
+    done = in_new_process(labelled, "ann/garden", code=impatient + PULL + TELL, **nowhere)
+    (error,) = json.loads(done.stdout)
     assert error == (
         "The Hugging Face hub cannot be reached, and ann/garden is not in its cache: check the "
         "network, or give a folder."
     )
-    stranger = {**settings, "HF_TOKEN": "hf_wrong"}
-    done = in_new_process("share", model_file, "ann/garden", **stranger)
-    assert done.code == 1
-    assert done.out == ""
-    assert "ann/garden cannot be written on the Hugging Face hub (" in done.err
-    assert "hf auth login" in done.err
-    assert done.err.count("\n") == 1
-    assert hub.repositories == {}
 
 
 class Recording:
@@ -194,7 +195,7 @@ def test_the_card(tmp_path: Path) -> None:
         "ü",
     ]
     model = Classifier(str(backbone), "simplecil").learn(*noisy(names, 1))
-    said = card(model, './it"s')
+    said = card(model.about(), './it"s')
     _, front, text = said.split("---\n", 2)
     about = yaml.safe_load(front)
     assert about["library_name"] == "ovor"

@@ -4,6 +4,7 @@ import builtins
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from command import in_new_process, ovor
 from ovor import Classifier, OvorError
-from ovor.classifier.onnx import OnnxClassifier, describe, export_onnx, sealed
-from ovor.classifier.onnx_graph import Graph, to_program
+from ovor.classifier.onnx import OnnxClassifier, sealed
+from ovor.classifier.onnx_export import Graph, describe, export_onnx, to_program
+from ovor.classifier.prediction import Scores
 from ovor.data import transforms
 from ovor.learners import METHODS
+from tiny import noisy, save_backbone, shrink
 
-from .helpers import CLASSES, TASKS, Command, in_new_process
-from .tiny import noisy, save_backbone, shrink
+from .conftest import CLASSES, TASKS
 
 NAMES = sorted(["кошка", "naïve 🌸", "ovor-sha256", 'quote " and \\'])
 CLOSE = {"rtol": 0, "atol": 1e-4}
 
 
 @pytest.fixture(scope="module")
-def exported(model: Classifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exporting(model_file: Path, tmp_path_factory: pytest.TempPathFactory) -> CompletedProcess[str]:
+    """Export by a real process, whose every line shows."""
     path = tmp_path_factory.mktemp("onnx") / "garden.onnx"
-    assert export_onnx(model, path) <= 1e-4
-    return path
+    return in_new_process("export", model_file, path)
+
+
+@pytest.fixture(scope="module")
+def exported(exporting: CompletedProcess[str]) -> Path:
+    assert exporting.returncode == 0, exporting.stderr
+    return Path(exporting.args[-1])
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +69,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
 @pytest.fixture
 def quick(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> Classifier:
     """A classifier whose export takes no time, as it is traced already."""
-    monkeypatch.setattr("ovor.classifier.onnx_graph.to_program", lambda *_: traced.program)
+    monkeypatch.setattr("ovor.classifier.onnx_export.to_program", lambda *_: traced.program)
     return traced.model
 
 
@@ -75,8 +84,12 @@ def images_in(folder: Path) -> list[Image.Image]:
     return [Image.open(path).convert("RGB") for path in sorted(folder.rglob("*.png"))]
 
 
+def scores(model: Classifier | OnnxClassifier, images: list[Image.Image]) -> Scores:
+    return model.scores(np.stack([model.view(image) for image in images]))
+
+
 def assert_same(ours: Classifier, theirs: OnnxClassifier, images: list[Any]) -> None:
-    mine, other = ours.answer(images), theirs.answer(images)
+    mine, other = scores(ours, images), scores(theirs, images)
     np.testing.assert_allclose(other.probabilities, mine.probabilities, **CLOSE)
     np.testing.assert_allclose(other.margins, mine.margins, **CLOSE)
 
@@ -84,16 +97,27 @@ def assert_same(ours: Classifier, theirs: OnnxClassifier, images: list[Any]) -> 
 # --- the same as the classifier
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_images_of_every_class(
-    name: str, model: Classifier, theirs: OnnxClassifier, exam: Path
+SIZES = [(57, 33), (9, 40), (300, 200)]
+
+
+@pytest.mark.parametrize("kind", [*CLASSES, 1, 2, 7, *SIZES], ids=str)
+def test_images_of_every_class_number_and_shape(
+    kind: str | int | tuple[int, int], model: Classifier, theirs: OnnxClassifier, labelled: Path
 ) -> None:
-    assert_same(model, theirs, images_in(exam / name))
+    match kind:
+        case str():
+            images = images_in(labelled / kind)
+        case int():
+            images = images_in(labelled)[-kind:]
+        case _:
+            images = [image.resize(kind) for image in images_in(labelled / "owl")]
+    assert scores(theirs, images).probabilities.shape == (len(images), len(CLASSES))
+    assert_same(model, theirs, images)
 
 
-def test_logits_as_they_are(model: Classifier, theirs: OnnxClassifier, exam: Path) -> None:
+def test_logits_as_they_are(model: Classifier, theirs: OnnxClassifier, labelled: Path) -> None:
     transform = model.transform()
-    pixels = np.stack([np.asarray(transforms.test_view(i, transform)) for i in images_in(exam)])
+    pixels = np.stack([model.view(image) for image in images_in(labelled)])
     learner = model.learner()
     with torch.no_grad():
         views = transforms.normalised(torch.from_numpy(pixels), transform)
@@ -101,30 +125,14 @@ def test_logits_as_they_are(model: Classifier, theirs: OnnxClassifier, exam: Pat
     inputs = pixels.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255)
     logits, margins = theirs.session.run(None, {"images": inputs})
     np.testing.assert_allclose(logits, mine, **CLOSE)
-    np.testing.assert_allclose(margins, model.answer(images_in(exam)).margins, **CLOSE)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_batches_of_any_size(
-    count: int, model: Classifier, theirs: OnnxClassifier, exam: Path
-) -> None:
-    images = images_in(exam)[-count:]
-    assert theirs.answer(images).probabilities.shape == (count, len(CLASSES))
-    assert_same(model, theirs, images)
-
-
-@pytest.mark.parametrize("size", [(57, 33), (9, 40), (300, 200)])
-def test_images_of_any_shape(
-    size: tuple[int, int], model: Classifier, theirs: OnnxClassifier, exam: Path
-) -> None:
-    assert_same(model, theirs, [image.resize(size) for image in images_in(exam / "owl")])
+    np.testing.assert_allclose(margins, scores(model, images_in(labelled)).margins, **CLOSE)
 
 
 def test_predicts_the_same_labels_and_unknown_flags(
-    model: Classifier, theirs: OnnxClassifier, exam: Path, strange: Path
+    model: Classifier, theirs: OnnxClassifier, labelled: Path, strange: Path
 ) -> None:
     flags = set()
-    for folder in (exam, strange):
+    for folder in (labelled, strange):
         mine, other = model.predict(folder), theirs.predict(folder)
         assert other.labels.tolist() == mine.labels.tolist()
         assert other.unknown.tolist() == mine.unknown.tolist()
@@ -162,9 +170,7 @@ def test_every_method(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.filterwarnings("error:Initializing zero-element tensors")
-def test_a_forgotten_task_from_a_bundle(
-    tmp_path: Path, ovor: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forgotten_task_from_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the only class of a task, bundle, load without the backbone's file, export."""
     model = taught(tmp_path, "oneprompt+vor", monkeypatch)
     model.forget("c")
@@ -172,8 +178,8 @@ def test_a_forgotten_task_from_a_bundle(
     model.save(tmp_path / "m.ovor", bundle=True)
     Path(model.backbone).unlink()
     done = ovor("export", tmp_path / "m.ovor", tmp_path / "m.onnx", "--json")
-    assert (done.code, done.err) == (0, "")
-    said = json.loads(done.out)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = json.loads(done.stdout)
     assert said["classes"] == 3
     assert said["difference"] < 1e-4
     assert said["bytes"] == (tmp_path / "m.onnx").stat().st_size
@@ -226,102 +232,100 @@ def test_names_in_any_script(small: Path, traced: Traced) -> None:
 # --- the command line
 
 
-def test_predicts_without_torch(exported: Path, exam: Path, model: Classifier) -> None:
+def test_predicts_without_torch(exported: Path, labelled: Path, model: Classifier) -> None:
     code = "import sys; from ovor.cli import main; main(); assert 'torch' not in sys.modules"
-    done = in_new_process("predict", exported, exam, "--json", code=code)
-    assert (done.code, done.err) == (0, "")
-    rows = json.loads(done.out)
+    done = in_new_process("predict", exported, labelled, "--json", code=code)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)
     mine = model.predict([row["image"] for row in rows])
     assert [row["best"][0]["class"] for row in rows] == mine.labels.tolist()
     assert [row["unknown"] for row in rows] == mine.unknown.tolist()
 
 
 def test_evaluates_as_the_model(
-    exported: Path, model_file: Path, exam: Path, strange: Path, ovor: Command
+    exported: Path, model_file: Path, labelled: Path, strange: Path
 ) -> None:
     mine, other = (
-        ovor("evaluate", path, exam, "--unknown", strange, "--json")
+        ovor("evaluate", path, labelled, "--unknown", strange, "--json")
         for path in (model_file, exported)
     )
-    assert (other.code, other.err) == (0, "")
-    assert json.loads(other.out) == json.loads(mine.out)
+    assert (other.returncode, other.stderr) == (0, "")
+    assert json.loads(other.stdout) == json.loads(mine.stdout)
 
 
-def test_export_prints_its_own_sentence_only(tmp_path: Path) -> None:
-    backbone = save_backbone(tmp_path / "tiny.safetensors")
-    Classifier(str(backbone), "linear", epochs=1).learn(*noisy(["a", "b"], 2)).save(
-        tmp_path / "m.ovor"
-    )
-    done = in_new_process("export", tmp_path / "m.ovor", tmp_path / "m.onnx")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"{tmp_path / 'm.onnx'}: 2 classes, 0.")
-    assert done.out.count("\n") == 1
+def test_export_prints_its_own_sentence_only(
+    exporting: CompletedProcess[str], exported: Path
+) -> None:
+    megabytes = f"{exported.stat().st_size / 1e6:.1f}"
+    assert exporting.stderr == ""
+    assert exporting.stdout.startswith(f"{exported}: 6 classes, {megabytes} MB, equal to the model")
+    assert exporting.stdout.count("\n") == 1
 
 
-def test_wrong_usage_of_export(model_file: Path, tmp_path: Path, ovor: Command) -> None:
+def test_wrong_usage_of_export(model_file: Path, tmp_path: Path) -> None:
     for arguments in ((tmp_path / "m.ovor",), (tmp_path / "m.onnx", "--bundle")):
         done = ovor("export", model_file, *arguments)
-        assert done.code == 2
-        assert "--bundle" in done.err
+        assert done.returncode == 2
+        assert "--bundle" in done.stderr
 
 
 # --- damage
 
 
-def assert_refused(path: Path, match: str) -> None:
+def assert_refused(path: Path, match: str, content: bytes | None = None) -> None:
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(OvorError, match=match) as refused:
         OnnxClassifier.load(path)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[*HealthCheck])
+often = settings(deadline=None, suppress_health_check=[*HealthCheck])
+
+
+def place(content: bytes, data: st.DataObject) -> int:
+    """Return a position: as often in the last bytes, the seal, as in all others."""
+    last = st.integers(-100, -1)
+    return data.draw(st.one_of(st.integers(0, len(content) - 1), last))
+
+
+@settings(often, max_examples=150)
 @given(st.data())
 def test_any_flipped_bit_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(small.read_bytes())
-    # As often in the last bytes, the seal, as in all others.
-    places = st.one_of(st.integers(0, len(content) - 1), st.integers(-100, -1))
-    content[data.draw(places)] ^= 1 << data.draw(st.integers(0, 7))
-    path = tmp_path / "m.onnx"
-    path.write_bytes(content)
-    assert_refused(path, "damaged")
+    content[place(content, data)] ^= 1 << data.draw(st.integers(0, 7))
+    assert_refused(tmp_path / "m.onnx", "damaged", bytes(content))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(often, max_examples=50)
 @given(st.data())
 def test_any_truncation_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
     content = small.read_bytes()
-    places = st.one_of(st.integers(0, len(content) - 1), st.integers(-100, -1))
-    path = tmp_path / "m.onnx"
-    path.write_bytes(content[: data.draw(places)])
-    assert_refused(path, "truncated")
+    assert_refused(tmp_path / "m.onnx", "truncated", content[: place(content, data)])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(often, max_examples=30)
 @given(st.binary(min_size=1, max_size=200), st.booleans())
 def test_anything_added_is_found(small: Path, tmp_path: Path, more: bytes, before: bool) -> None:
     content = small.read_bytes()
-    path = tmp_path / "m.onnx"
-    path.write_bytes(more + content if before else content + more)
-    assert_refused(path, "damaged")
+    content = more + content if before else content + more
+    assert_refused(tmp_path / "m.onnx", "damaged", content)
 
 
-def test_what_is_no_export(small: Path, tmp_path: Path, ovor: Command) -> None:
+def test_what_is_no_export(small: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.onnx"
     assert_refused(path, "does not exist")
-    path.write_bytes(b"")
-    assert_refused(path, "not an export of ovor's")
-    proto = onnx.load(small)
-    path.write_bytes(proto.SerializeToString().replace(b"ovor-sha256", b"else-sha256"))
-    assert_refused(path, "not an export of ovor's")
-    path.write_bytes(sealed(b"no model"))
-    assert_refused(path, "onnxruntime .* cannot open")
+    unsealed = onnx.load(small).SerializeToString().replace(b"ovor-sha256", b"else-sha256")
+    for content in (b"", unsealed):
+        assert_refused(path, "not an export of ovor's", content)
+    assert_refused(path, "onnxruntime .* cannot open", sealed(b"no model"))
     path.unlink()
     path.mkdir()
     assert_refused(path, "is a folder")
     done = ovor("predict", path, "a.png")
-    assert done.code == 1
-    assert done.err.count("\n") == 1
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
 
 
 def test_formats_of_other_versions(small: Path, tmp_path: Path) -> None:
@@ -333,8 +337,7 @@ def test_formats_of_other_versions(small: Path, tmp_path: Path) -> None:
     ):
         del proto.metadata_props[:]
         proto.metadata_props.add(key="ovor", value=json.dumps(about))
-        (tmp_path / "m.onnx").write_bytes(sealed(proto.SerializeToString()))
-        assert_refused(tmp_path / "m.onnx", match)
+        assert_refused(tmp_path / "m.onnx", match, sealed(proto.SerializeToString()))
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "onnxscript"])
@@ -365,9 +368,9 @@ def test_missing_packages_are_named(
 @pytest.mark.parametrize(
     ("broken", "with_what", "match"),
     [
-        ("ovor.classifier.onnx.TOLERANCE", -1.0, "differs from the model"),
-        ("ovor.classifier.onnx_graph.LIMIT", 1000, "an ONNX file holds at most"),
-        ("ovor.classifier.onnx_graph.to_program", None, "cannot write this model as ONNX"),
+        ("ovor.classifier.onnx_export.TOLERANCE", -1.0, "differs from the model"),
+        ("ovor.classifier.onnx_export.LIMIT", 1000, "an ONNX file holds at most"),
+        ("ovor.classifier.onnx_export.to_program", None, "cannot write this model as ONNX"),
         ("os.fsync", None, "not callable"),
     ],
 )
@@ -389,7 +392,7 @@ def test_a_failing_export(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_there_must_be_a_folder(model_file: Path, tmp_path: Path, ovor: Command) -> None:
+def test_there_must_be_a_folder(model_file: Path, tmp_path: Path) -> None:
     (tmp_path / "folder.onnx").mkdir()
     for arguments, match in (
         (("nowhere/m.onnx",), "There is no folder"),
@@ -397,9 +400,9 @@ def test_there_must_be_a_folder(model_file: Path, tmp_path: Path, ovor: Command)
         (("folder.onnx",), "is a folder"),
     ):
         done = ovor("export", model_file, tmp_path / arguments[0], *arguments[1:])
-        assert done.code == 1
-        assert match in done.err
-        assert done.err.count("\n") == 1
+        assert done.returncode == 1
+        assert match in done.stderr
+        assert done.stderr.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["folder.onnx"]
     with pytest.raises(OvorError, match="There is no folder"):
         export_onnx(Classifier.load(model_file), tmp_path / "nowhere" / "m.onnx")

@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from ovor.classifier.rejection import auroc, energies, fpr_at_tpr, margins, recalibrated, threshold
+from ovor.classifier.evaluate import auroc, fpr_at_tpr
+from ovor.classifier.rejection import margins, recalibrated, threshold
+from ovor.losses import task_energies
 
 SCORES = st.lists(st.integers(-20, 20).map(float), min_size=1, max_size=30)
 
 
 def test_energies_are_of_each_tasks_own_logits() -> None:
     logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
-    found = energies(logits, [3, 0, 2])
+    found = task_energies(logits, [3, 0, 2])
     torch.testing.assert_close(found[:, 0], -logits[:, :3].exp().sum(1).log())
     assert torch.isinf(found[:, 1]).all()  # a task without classes claims nothing
     torch.testing.assert_close(found[:, 2], -logits[:, 3:].exp().sum(1).log())

@@ -6,6 +6,7 @@ it could not, and must just work.
 
 import io
 import json
+import operator
 import os
 import shutil
 import struct
@@ -13,7 +14,9 @@ import tempfile
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from command import contents, ovor
 from ovor import Classifier, OvorError
-from ovor.cli import main
 from ovor.tensor_file import load_tensors, save_tensors
 
 Damage = Callable[[], object]  # in the current folder
@@ -59,14 +62,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     folder_of(root / "new", "cat", "dog")
     folder_of(root / "one", "ant")
     noise(99).save(root / "image.png")
-    here = Path.cwd()
-    os.chdir(root)  # models remember their backbone by the path that was given
-    try:
+    with chdir(root):  # models remember their backbone by the path that was given
         Classifier("tiny.safetensors", "simplecil", device="cpu").learn("old").save("m.ovor")
         Classifier("tiny.safetensors", "simplecil", device="cpu").learn("one").save("one.ovor")
         Classifier("tiny.safetensors", "l2", epochs=1, device="cpu").learn("old").save("l2.ovor")
-    finally:
-        os.chdir(here)
     return root
 
 
@@ -75,21 +74,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(whole, tmp_path / "world")
     monkeypatch.chdir(tmp_path / "world")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     return tmp_path / "world"
-
-
-def contents(root: Path) -> dict[str, object]:
-    """Every file by its bytes, every link by its target, every folder by its name."""
-    found: dict[str, object] = {}
-    for parent, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            if path.is_symlink():
-                found[str(path)] = os.readlink(path)
-            else:
-                found[str(path)] = path.read_bytes() if path.is_file() else None
-    return found
 
 
 # --- damage
@@ -139,41 +124,31 @@ def flipped(name: str, position: int) -> Damage:
     return damage
 
 
-def says(*keys: Any, value: Any) -> Damage:
-    """The model's own words changed at a place, with a digest that fits."""
+def retold(change: Callable[[dict[str, torch.Tensor], Any], object]) -> Damage:
+    """Change the model's tensors or words, with a digest that fits."""
 
     def damage() -> None:
         tensors, meta = load_tensors(Path("m.ovor"))
-        where: Any = meta
-        for key in keys[:-1]:
-            where = where[key]
-        where[keys[-1]] = value
+        change(tensors, meta)
         save_tensors(Path("m.ovor"), tensors, meta)
 
     return damage
+
+
+def inside(meta: Any, keys: tuple[Any, ...]) -> Any:
+    return reduce(lambda value, key: value[key], keys, meta)
+
+
+def says(*keys: Any, value: Any) -> Damage:
+    return retold(lambda _, meta: operator.setitem(inside(meta, keys[:-1]), keys[-1], value))
 
 
 def lacks(*keys: Any) -> Damage:
-    def damage() -> None:
-        tensors, meta = load_tensors(Path("m.ovor"))
-        where: Any = meta
-        for key in keys[:-1]:
-            where = where[key]
-        del where[keys[-1]]
-        save_tensors(Path("m.ovor"), tensors, meta)
-
-    return damage
+    return retold(lambda _, meta: inside(meta, keys[:-1]).pop(keys[-1]))
 
 
 def weighs(change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
-    """The model's tensors changed, with a digest that fits."""
-
-    def damage() -> None:
-        tensors, meta = load_tensors(Path("m.ovor"))
-        change(tensors)
-        save_tensors(Path("m.ovor"), tensors, meta)
-
-    return damage
+    return retold(lambda tensors, _: change(tensors))
 
 
 def other_weights() -> None:
@@ -489,35 +464,20 @@ REFUSED = [
 ]
 
 
-def run(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.setattr("sys.argv", ["ovor", *argv])
-    try:
-        main()
-    except SystemExit as end:
-        return end.code
-    return 0
-
-
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_sentence_and_nothing_changed(
-    case: Case,
-    world: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_sentence_and_nothing_changed(case: Case, world: Path) -> None:
     case.damage()
     before = contents(world)
-    code = run(case.argv, monkeypatch)
-    printed = capfd.readouterr()
-    assert printed.out == ""
-    assert "Traceback" not in printed.err
-    assert "mistake in ovor" not in printed.err
-    assert case.says in printed.err
-    assert code == case.code
-    if not printed.err.startswith("╭"):  # the parser's box around a word that it does not know
-        assert printed.err.startswith("ovor: ")
-        assert printed.err.endswith(".\n")
-        assert printed.err.count("\n") == 1
+    done = ovor(*case.argv)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "mistake in ovor" not in done.stderr
+    assert case.says in done.stderr
+    assert done.returncode == case.code
+    if not done.stderr.startswith("╭"):  # the parser's box around a word that it does not know
+        assert done.stderr.startswith("ovor: ")
+        assert done.stderr.endswith(".\n")
+        assert done.stderr.count("\n") == 1
     assert contents(world) == before
 
 
@@ -579,49 +539,44 @@ FINE = [
     "case",
     [pytest.param(case, id=f"{i}-{case.name}".replace(" ", "-")) for i, case in enumerate(FINE)],
 )
-def test_just_works(
-    case: Case,
-    world: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_just_works(case: Case, world: Path) -> None:
     case.damage()
-    code = run(case.argv, monkeypatch)
-    printed = capfd.readouterr()
-    assert code == 0, printed.err
-    assert case.says in printed.out + printed.err
-    assert "Traceback" not in printed.err
+    done = ovor(*case.argv)
+    assert done.returncode == 0, done.stderr
+    assert case.says in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
     left = {path.name for path in world.iterdir()}
     assert not {name for name in left if name.endswith((".lock", ".tmp", ".learning"))}
-    assert run(["inspect", "m.ovor"], monkeypatch) == 0
-    assert run(["inspect", "m.ovor", "--json"], monkeypatch) == 0
+    assert ovor("inspect", "m.ovor").returncode == 0
+    assert ovor("inspect", "m.ovor", "--json").returncode == 0
     assert not Path("l.ovor").exists() or Path("l.ovor").is_symlink()
 
 
-def test_a_name_that_is_not_utf8_goes_out_as_it_came(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_name_that_is_not_utf8_goes_out_as_it_came(world: Path) -> None:
     noise(1).save("a.png")
     os.rename("a.png", b"\xff.png")
     name = os.fsdecode(b"\xff.png")
-    assert run(["predict", "m.ovor", name], monkeypatch) == 0
-    assert capfdbinary.readouterr().out.startswith(b"\xff.png\t")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff.png\nold\n")))
-    assert run(["predict", "m.ovor", "-", "--json"], monkeypatch) == 0
-    rows = json.loads(capfdbinary.readouterr().out)
-    assert [row["image"] for row in rows][:2] == [name, "old/ant/0.png"]
+    assert ovor("predict", "m.ovor", name).stdout.startswith(f"{name}\t")
+    done = ovor("predict", "m.ovor", "-", "--json", stdin=b"\xff.png\nold\n")
+    assert [row["image"] for row in json.loads(done.stdout)][:2] == [name, "old/ant/0.png"]
 
 
-def test_an_error_in_a_late_batch_prints_no_early_one(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_in_a_late_batch_prints_no_early_one(world: Path) -> None:
     images = ["image.png"] * 40
-    assert run(["predict", "m.ovor", *images, "gone.png"], monkeypatch) == 1
-    assert capfd.readouterr().out == ""
-    assert run(["predict", "m.ovor", *images, "gone.png", "--on-error", "skip"], monkeypatch) == 0
-    printed = capfd.readouterr()
-    assert printed.out.count("\n") == 40
-    assert "gone.png" in printed.err
+    done = ovor("predict", "m.ovor", *images, "gone.png")
+    assert (done.returncode, done.stdout) == (1, "")
+    done = ovor("predict", "m.ovor", *images, "gone.png", "--on-error", "skip")
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 40
+    assert "gone.png" in done.stderr
+
+
+def test_nothing_that_can_be_read_is_a_failure(world: Path) -> None:
+    Path("bad.png").write_bytes(b"")
+    done = ovor("predict", "m.ovor", "bad.png", "--on-error", "skip")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bad.png cannot be read" in done.stderr
+    assert done.stderr.endswith("None of these images could be read: check the paths.\n")
 
 
 @pytest.fixture
@@ -645,25 +600,22 @@ def mine(world: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             monkeypatch.chdir(world)
 
 
-def test_what_may_not_be_read_or_written(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_may_not_be_read_or_written(mine: Path) -> None:
     (mine / "new/cat/0.png").chmod(0)
-    assert run(LEARN.split(), monkeypatch) == 1
-    assert "new/cat/0.png cannot be read (Permission denied)" in capfd.readouterr().err
+    assert "new/cat/0.png cannot be read (Permission denied)" in ovor(*LEARN.split()).stderr
     (mine / "new/dog").chmod(0)
-    assert run(LEARN.split(), monkeypatch) == 1
-    assert "The folder new/dog cannot be read (Permission denied)" in capfd.readouterr().err
+    assert "The folder new/dog cannot be read (Permission denied)" in ovor(*LEARN.split()).stderr
     (mine / "new/dog").chmod(0o755)
     mine.chmod(0o555)
-    assert run(["learn", "m.ovor", "new"], monkeypatch) == 1
-    assert "The folder of m.ovor cannot be written to (Permission" in capfd.readouterr().err
+    done = ovor(*LEARN.split())
     mine.chmod(0o755)
+    assert done.returncode == 1
+    assert "The folder of m.ovor cannot be written to (Permission" in done.stderr
 
 
-def test_debug_shows_the_traceback(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_the_traceback(world: Path) -> None:
     with pytest.raises(OvorError, match="There is no model gone"):
-        run(["inspect", "gone", "--debug"], monkeypatch)
+        ovor("inspect", "gone", "--debug")
 
 
 # --- the same in Python
@@ -720,14 +672,3 @@ def test_python_says_it_too(act: Act, says: str, world: Path) -> None:
     model.set_params(epochs=5, lr=0.1)
     np.testing.assert_array_equal(model.predict_proba("old"), before)
     assert contents(world) == files
-
-
-def test_nothing_that_can_be_read_is_a_failure(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    Path("bad.png").write_bytes(b"")
-    assert run(["predict", "m.ovor", "bad.png", "--on-error", "skip"], monkeypatch) == 1
-    printed = capfd.readouterr()
-    assert printed.out == ""
-    assert "bad.png cannot be read" in printed.err
-    assert printed.err.endswith("None of these images could be read: check the paths.\n")

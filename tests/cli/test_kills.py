@@ -2,119 +2,111 @@
 
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from command import ovor, start
 from drawings import draw
 from ovor.classifier.file import read_model
 from ovor.config import RUN, Run
 
-FIRST, SECOND = ["banana", "candle"], ["owl", "sun", "fish"]
 LEARN = ["--backbone", "embedded", "--epochs", "8"]
 
 
-def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "ovor", *command],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+@dataclass(frozen=True)
+class Work:
+    """A command that can be killed, and what becomes of it."""
+
+    folder: Path
+    checkpoint: Path
+    command: Callable[[], list[str]]
+    """begins it, or continues it"""
+    done: Callable[[], bool]
+    """whether the result is there; fails if there is anything but a whole one or none"""
+    undo: Callable[[], object]
+    """lets it begin anew"""
+
+
+def learning(root: Path) -> Work:
+    draw(root / "first", ["banana", "candle"], 12)
+    draw(root / "second", ["owl", "sun", "fish"], 30)
+    model, unbroken = root / "m.ovor", root / "unbroken.ovor"
+    assert ovor("learn", model, "first", *LEARN, cwd=root).returncode == 0
+    before = model.read_bytes()
+    shutil.copy(model, unbroken)
+    assert ovor("learn", unbroken, "second", *LEARN, cwd=root).returncode == 0
+    assert len(read_model(unbroken).about.tasks) == 2
+
+    def done() -> bool:
+        assert model.read_bytes() in (before, unbroken.read_bytes())
+        return model.read_bytes() != before
+
+    return Work(
+        root,
+        root / "m.ovor.learning",
+        lambda: ["learn", "m.ovor", "second", *LEARN, "--resume"],
+        done,
+        lambda: model.write_bytes(before),
     )
 
 
-def whole(command: list[str], folder: Path) -> float:
-    """Unbroken; how long it took."""
-    begun = time.monotonic()
-    process = start(command, folder)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said.decode()
-    return time.monotonic() - begun
-
-
-def kill_until_done(
-    command: Callable[[], list[str]],
-    folder: Path,
-    seconds: float,
-    draws: random.Random,
-    after: Callable[[], bool],
-) -> int:
-    """Starts and kills it until it ends by itself or `after` says that it is done; the kills."""
-    kills = 0
-    while True:
-        process = start(command(), folder)
-        try:
-            _, said = process.communicate(timeout=draws.uniform(0.3, 0.9) * seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            kills += 1
-            if after():
-                return kills
-            continue
-        assert process.returncode == 0, said.decode()
-        assert after()
-        return kills
-
-
-def lessons(tmp_path: Path, wanted: int, draws: random.Random) -> int:
-    """Kill lessons until there were `wanted` kills, comparing with an unbroken one."""
-    draw(tmp_path / "first", FIRST, 12)
-    draw(tmp_path / "second", SECOND, 30)
-    whole(["learn", "m.ovor", "first", *LEARN], tmp_path)
-    before = (tmp_path / "m.ovor").read_bytes()
-    shutil.copy(tmp_path / "m.ovor", tmp_path / "unbroken.ovor")
-    seconds = whole(["learn", "unbroken.ovor", "second", *LEARN], tmp_path)
-    expected = (tmp_path / "unbroken.ovor").read_bytes()
-    assert len(read_model(tmp_path / "unbroken.ovor").about.tasks) == 2
-
-    def after() -> bool:
-        """The file is the old one or the finished one, whole, and never anything else."""
-        content = (tmp_path / "m.ovor").read_bytes()
-        assert content in (before, expected)
-        return content == expected
-
-    kills, command = 0, ["learn", "m.ovor", "second", *LEARN, "--resume"]
-    while kills < wanted:
-        (tmp_path / "m.ovor").write_bytes(before)
-        more = kill_until_done(lambda: command, tmp_path, seconds, draws, after)
-        kills, seconds = kills + more, seconds if more else 0.7 * seconds  # kill it earlier
-    left = {path.name for path in tmp_path.iterdir() if path.suffix == ".learning"}
-    assert left <= {"m.ovor.learning"}  # there only if the last kill came between two lines
-    return kills
-
-
-def runs(tmp_path: Path, wanted: int, draws: random.Random, run: Run) -> int:
-    """The same for `ovor run`."""
-    (tmp_path / "run.json").write_bytes(RUN.dump_json(run))
-    seconds = whole(["run", "--from", "run.json", "--out", "unbroken", "--no-report"], tmp_path)
-    expected = (tmp_path / "unbroken/weights.safetensors").read_bytes()
-    out = tmp_path / "broken"
+def running(root: Path, run: Run) -> Work:
+    (root / "run.json").write_bytes(RUN.dump_json(run))
+    begin = ["run", "--no-report", "--from", "run.json", "--out"]
+    assert ovor(*begin, "unbroken", cwd=root).returncode == 0
+    out, weights = root / "broken", "weights.safetensors"
 
     def command() -> list[str]:
         if (out / "run.json").exists():
-            return ["run", "--resume", "--out", "broken", "--no-report"]
+            return ["run", "--no-report", "--resume", "--out", "broken"]
         shutil.rmtree(out, ignore_errors=True)
-        return ["run", "--from", "run.json", "--out", "broken", "--no-report"]
+        return [*begin, "broken"]
 
-    def after() -> bool:
+    def done() -> bool:
         if not (out / "result.json").exists():
             return False
-        assert (out / "weights.safetensors").read_bytes() == expected
+        assert (out / weights).read_bytes() == (root / "unbroken" / weights).read_bytes()
         return True
 
+    return Work(root, out / "checkpoint.safetensors", command, done, lambda: shutil.rmtree(out))
+
+
+def kill(work: Work, wanted: int, draws: random.Random, first: int) -> None:
+    """Kill it `wanted` times, each after `first` to 3 epochs and a while, and let it end."""
     kills = 0
     while kills < wanted:
-        shutil.rmtree(out, ignore_errors=True)
-        more = kill_until_done(command, tmp_path, seconds, draws, after)
-        kills, seconds = kills + more, seconds if more else 0.7 * seconds  # kill it earlier
-    return kills
+        process = start(*work.command(), cwd=work.folder)
+        for _ in range(draws.randint(first, 3)):
+            await_change(process, work.checkpoint)
+        time.sleep(draws.uniform(0, 2 if process.poll() is None and not first else 0.2))
+        kills += process.poll() is None
+        process.kill()
+        said = process.communicate()[1]
+        assert process.returncode in (0, -9), said
+        if work.done() and kills < wanted:
+            work.undo()
+    if not work.done():
+        assert ovor(*work.command(), cwd=work.folder).returncode == 0
+    assert work.done()
+
+
+def await_change(process: subprocess.Popen[str], path: Path) -> None:
+    """Wait until a file is written anew, or nobody is there to write it."""
+
+    def written() -> int:
+        try:
+            return path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    before = written()
+    while process.poll() is None and written() == before:
+        time.sleep(0.005)
 
 
 def longer(run: Run) -> Run:
@@ -122,11 +114,15 @@ def longer(run: Run) -> Run:
 
 
 def test_killed_lessons_end_as_unbroken_ones(tmp_path: Path) -> None:
-    assert lessons(tmp_path, 2, random.Random(0)) >= 2
+    work = learning(tmp_path)
+    kill(work, 2, random.Random(0), first=1)
+    left = {path.name for path in tmp_path.iterdir()}
+    left -= {"m.ovor.learning", ".m.ovor.lock"}  # there if the last kill came at the very end
+    assert left == {"first", "second", "m.ovor", "unbroken.ovor"}
 
 
 def test_killed_runs_end_as_unbroken_ones(tmp_path: Path, tiny_run: Run) -> None:
-    assert runs(tmp_path, 2, random.Random(0), longer(tiny_run)) >= 2
+    kill(running(tmp_path, longer(tiny_run)), 2, random.Random(0), first=1)
 
 
 @pytest.mark.slow
@@ -134,6 +130,5 @@ def test_thirty_kills(tmp_path: Path, tiny_run: Run) -> None:
     draws = random.Random(1)
     (tmp_path / "learn").mkdir()
     (tmp_path / "run").mkdir()
-    kills = lessons(tmp_path / "learn", 20, draws)
-    kills += runs(tmp_path / "run", 10, draws, longer(tiny_run))
-    assert kills >= 30
+    kill(learning(tmp_path / "learn"), 20, draws, first=0)
+    kill(running(tmp_path / "run", longer(tiny_run)), 10, draws, first=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ovor.cli.analyses import doctor_command
+from ovor.cli.doctor import doctor_command
 from ovor.data import SOURCES
 
 

@@ -5,13 +5,13 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import ConsoleMessage, Locator, Page
 
 Point = tuple[float, float]
 
 
 class Watch:
-    """What a page must not do: complain, fail, break its policy, or ask other hosts."""
+    """Notes what a page must not do: complain, fail, break its policy, or ask other hosts."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.faults: list[str] = []
@@ -24,17 +24,16 @@ class Watch:
             " console.error('policy', event.violatedDirective, event.blockedURI))"
         )
 
-    def hear(self, message: object) -> None:
-        kind, text = message.type, message.text  # type: ignore[attr-defined]
-        if kind in ("error", "warning"):
-            self.faults.append(f"{kind}: {text}")
+    def hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(f"{message.type}: {message.text}")
 
     def ask(self, url: str, address: str) -> None:
         if not url.startswith((address + "/", "blob:", "data:")):
             self.faults.append(f"request to {url}")
 
     def allow(self, *signs: object) -> None:
-        """Chromium logs every answer of 4xx: the signs say which ones a test is about."""
+        """Allow faults with these signs: Chromium logs every 4xx, also those a test is about."""
         self.allowed += [str(sign) for sign in signs]
 
     def check(self) -> None:
@@ -43,7 +42,7 @@ class Watch:
 
 
 def drop(target: Locator, paths: Sequence[Path]) -> None:
-    """Files or folders from a file manager: Chromium's own drop, folders and all."""
+    """Drop files or folders as a file manager does: by Chromium's own drop, folders and all."""
     target.scroll_into_view_if_needed()
     box = target.bounding_box()
     assert box
@@ -69,7 +68,7 @@ def paste(page: Page, path: Path) -> None:
 
 
 def sketch(pad: Locator, strokes: Sequence[Sequence[Point]]) -> None:
-    """Points from 0 to 1, by mouse."""
+    """Draw strokes with the mouse; their points go from 0 to 1."""
     pad.scroll_into_view_if_needed()
     box = pad.bounding_box()
     assert box

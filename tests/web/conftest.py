@@ -17,12 +17,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("made")
     draw(root / "first", FIRST, 20)
     Classifier("embedded", epochs=4, device="cpu").learn(root / "first").save(root / "m.ovor")
-    return root
+    return root / "m.ovor"
 
 
 @pytest.fixture
 def place(made: Path, tmp_path: Path) -> Path:
-    shutil.copy(made / "m.ovor", tmp_path)
+    shutil.copy(made, tmp_path)
     return tmp_path
 
 
@@ -32,11 +32,11 @@ def live(place: Path) -> Iterator[Live]:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """For tests that change nothing."""
+    """A server for tests that change nothing."""
     folder = tmp_path_factory.mktemp("shared")
-    shutil.copy(made / "m.ovor", folder)
+    shutil.copy(made, folder)
     limits = ("--max-request-bytes", "30000000", "--max-image-bytes", "5000000")
-    with serving(folder, *limits, "--max-seconds", "5", "--max-task-images", "300") as found:
+    with serving(folder, *limits, "--max-task-images", "300") as found:
         yield found

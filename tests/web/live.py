@@ -1,16 +1,18 @@
-"""A real server in a process of its own, and what clients send it."""
+"""A server in a process of its own, and what clients send it."""
 
 import io
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,25 @@ import httpx
 import numpy as np
 from PIL import Image
 
+import ovor.web.server  # noqa: F401 - once for all servers, which are forks of this process
 from drawings import DRAWINGS
+from ovor.cli import main
 
 FIRST, SECOND = ["banana", "candle"], ["owl", "sun"]
+SECONDS = 60  # for anything here, on a busy machine
+
+
+def until(what: Callable[[], object]) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @dataclass
 class Live:
-    process: subprocess.Popen[str]
+    process: ForkProcess
     url: str
     folder: Path
     client: httpx.Client
@@ -39,16 +52,20 @@ class Live:
         return int(self.url.rpartition(":")[2])
 
     def said(self) -> str:
-        """On stderr so far."""
+        """Return what the server has written to stderr so far."""
         return (self.folder / "stderr").read_text()
 
     def scratch(self) -> list[str]:
-        """What is in the temporary folders, besides their locks."""
+        """Return what is in the temporary folders, besides their locks."""
         return sorted(
             str(path.relative_to(self.folder / "tmp"))
             for path in (self.folder / "tmp").rglob("*")
-            if path.name not in ("lock",) and not path.name.startswith("ovor-serve-")
+            if path.name != "lock" and not path.name.startswith("ovor-serve-")
         )
+
+    def about(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get("/model").json()
+        return found
 
     def predict(self, *images: bytes) -> httpx.Response:
         return self.client.post("/predict", files=files(images))
@@ -61,35 +78,48 @@ class Live:
             data={"labels": [name for name, _ in images], **fields},
         )
 
+    def begin(self, **fields: str) -> str:
+        """Begin a lesson that takes its time, and return its number when it learns."""
+        number = str(self.teach(SECOND, epochs="1000", **fields).json()["id"])
+        self.until(number, "learning")
+        return number
+
     def task(self, number: str) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get(f"/tasks/{number}").json()
         return found
 
-    def until(self, number: str, *states: str, seconds: float = 60) -> dict[str, Any]:
-        end = time.monotonic() + seconds
-        while (found := self.task(number))["state"] not in states:
-            assert time.monotonic() < end, found
-            assert found["state"] not in ("done", "failed", "cancelled"), found
-            time.sleep(0.02)
+    def until(self, number: str, state: str) -> dict[str, Any]:
+        """Wait for a state of a lesson; it must not end in another."""
+        found: dict[str, Any] = {}
+
+        def reached() -> bool:
+            found.update(self.task(number))
+            ended = found["state"] in ("done", "failed", "cancelled")
+            assert found["state"] == state or not ended, found
+            return bool(found["state"] == state)
+
+        until(reached)
         return found
 
-    def learn(self, classes: Sequence[str], each: int = 12, **fields: str) -> dict[str, Any]:
-        answer = self.teach(classes, each, **fields)
+    def learn(self, classes: Sequence[str], **fields: str) -> dict[str, Any]:
+        answer = self.teach(classes, **{"epochs": "2", **fields})
         assert answer.status_code == 202, answer.text
         return self.until(answer.json()["id"], "done")
 
     def child(self) -> int:
-        """The process that learns."""
+        """Return the process that learns."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        end = time.monotonic() + 20
-        while not (found := path.read_text().split()):
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        return int(found[0])
+        until(lambda: path.read_text().split())
+        return int(path.read_text().split()[0])
 
-    def end(self, sign: int = signal.SIGTERM, seconds: float = 60) -> int:
-        self.process.send_signal(sign)
-        return self.process.wait(seconds)
+    def send(self, sign: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, sign)
+
+    def end(self, sign: int = signal.SIGTERM) -> int | None:
+        self.send(sign)
+        self.process.join(SECONDS)
+        return self.process.exitcode
 
 
 def files(images: Sequence[bytes]) -> list[tuple[str, tuple[str, bytes, str]]]:
@@ -109,32 +139,35 @@ def drawn(name: str, each: int, part: str = "train") -> list[bytes]:
 
 
 @contextmanager
-def serving(
-    folder: Path, *options: str, model: str = "m.ovor", env: dict[str, str] | None = None
-) -> Iterator[Live]:
-    """Serves a model of the folder; whatever the test leaves is ended."""
+def serving(folder: Path, *options: str, model: str = "m.ovor", **environ: str) -> Iterator[Live]:
+    """Run `ovor serve` with a model of the folder; whatever the test leaves is ended."""
     (folder / "tmp").mkdir(exist_ok=True)
-    with (folder / "stderr").open("w") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ovor", "serve", model, "--port", "0", *options],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env={**os.environ, "TMPDIR": str(folder / "tmp"), **(env or {})},
-        )
+    reading, writing = os.pipe()
+    argv = ["ovor", "serve", model, "--port", "0", *options]
+    process = get_context("fork").Process(target=run, args=(folder, argv, environ, writing))
+    process.start()
+    os.close(writing)
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://(\S+)", line)
-        assert found, (folder / "stderr").read_text()
-        url = f"http://{found[1]}".replace("0.0.0.0", "127.0.0.1")
-        with httpx.Client(base_url=url, timeout=60) as client:
-            yield Live(process, url, folder, client)
+        with open(reading) as out:
+            found = re.search(r"http://(\S+)", out.readline())
+            assert found, (folder / "stderr").read_text()
+            url = f"http://{found[1]}".replace("0.0.0.0", "127.0.0.1")
+            with httpx.Client(base_url=url, timeout=SECONDS) as client:
+                yield Live(process, url, folder, client)
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+        process.kill()
+        process.join()
+
+
+def run(folder: Path, argv: list[str], environ: dict[str, str], out: int) -> None:
+    """Become `ovor serve`, in a fork: importing torch anew takes longer than most tests."""
+    os.chdir(folder)
+    os.environ.update(environ, TMPDIR=str(folder / "tmp"))
+    tempfile.tempdir = None  # it was found for the process that this is a fork of
+    os.dup2(out, 1)
+    os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND), 2)
+    sys.argv, sys.stdout, sys.stderr = argv, os.fdopen(1, "w"), os.fdopen(2, "w", 1)
+    main()
 
 
 def events(live: Live, number: str) -> list[dict[str, Any]]:

@@ -1,20 +1,19 @@
-"""What nobody should send: each row is refused within seconds, and the server goes on as before."""
+"""What nobody should send: each row is refused, and the server goes on as before."""
 
 import gzip
 import io
 import socket
 import struct
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 from PIL import Image, PngImagePlugin
 
-from .live import Live, drawn, files, png
+from .live import Live, drawn, files, png, serving
 
 BANANA = drawn("banana", 1)[0]
 FORM = "multipart/form-data; boundary=B"
@@ -28,7 +27,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 def flat_png(width: int, height: int, rows: int) -> bytes:
     """Grey, with so many rows of pixels inside, in a few kilobytes."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    packer = zlib.compressobj(9)
+    packer = zlib.compressobj(1)
     data = b"".join(packer.compress(bytes(width + 1)) for _ in range(rows)) + packer.flush()
     return (
         b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
@@ -133,110 +132,100 @@ def nested(depth: int) -> bytes:
     return content
 
 
-@dataclass(frozen=True)
-class Case:
-    name: str
-    attack: Attack
-    statuses: tuple[int, ...]
-
-
-def case(name: str, attack: Attack, *statuses: int) -> Case:
-    return Case(name, attack, statuses)
-
-
 END = b"--B--\r\n"
 WHOLE = part(BANANA) + END
+BOMB = bomb()
 HUGE = flat_png(10_000, 10_000, 10_000)  # 100 megapixels that are really there
-CASES = [
-    case("zip bomb", image(bomb()), 415),
-    case("zip bomb as a lesson", lesson(bomb()), 415),
-    case("gzip body", body(gzip.compress(WHOLE), Content_Encoding="gzip"), 415),
-    case("gzip bomb", body(gzip.compress(bytes(10**8)), Content_Encoding="gzip"), 415),
-    case("gzip without saying so", body(gzip.compress(WHOLE)), 400),
-    case("100 megapixels", image(HUGE), 413),
-    case("100 megapixels as a lesson", lesson(HUGE), 413),
-    case("3.6 gigapixels", image(flat_png(60_000, 60_000, 1)), 413),
-    case("pixels that are not there", image(flat_png(5000, 5000, 1)), 200, 422),
-    case("svg with a script", image(SVG), 415),
-    case("svg as a lesson", lesson(SVG), 415),
-    case("eps, which is a program", image(EPS), 415),
-    case("pdf", image(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"), 415),
-    case("html as image/png", image(b"<!doctype html><script>alert(1)</script>"), 415),
-    case("empty file", image(b""), 422),
-    case("empty file as a lesson", lesson(b""), 422),
-    case("truncated jpeg", image(jpeg()[:2000]), 422),
-    case("truncated png", image(BANANA[:-30]), 422),
-    case("png header alone", image(BANANA[:20]), 415, 422),
-    case("png with 80 MB of text", image(wordy_png()), 422),
-    case("image beyond its bytes", image(b"\xff" * 6_000_000), 413),
-    case("lesson beyond its bytes", lesson(b"\xff" * 6_000_000), 413),
-    case("content type missing", body(WHOLE, ""), 415),
-    case("content type of a form", body(b"images=1", "application/x-www-form-urlencoded"), 415),
-    case("content type json", body(b"{}", "application/json"), 415),
-    case("content type mixed", body(WHOLE, "multipart/mixed; boundary=B"), 415),
-    case("no boundary", body(WHOLE, "multipart/form-data"), 400),
-    case("empty boundary", body(WHOLE, "multipart/form-data; boundary="), 400),
-    case("other boundary", body(WHOLE, "multipart/form-data; boundary=C"), 400),
-    case("long boundary", body(WHOLE, f"multipart/form-data; boundary={'B' * 5000}"), 400),
-    case("odd boundary", body(WHOLE, 'multipart/form-data; boundary="\\\\;=\\""'), 400),
-    case("nothing", body(b""), 400),
-    case("no part", body(END), 400, 422),
-    case(
-        "no image", body(b'--B\r\nContent-Disposition: form-data; name="x"\r\n\r\n1\r\n--B--'), 422
+CASES: dict[str, tuple[Attack, set[int]]] = {
+    "zip bomb": (image(BOMB), {415}),
+    "zip bomb as a lesson": (lesson(BOMB), {415}),
+    "gzip body": (body(gzip.compress(WHOLE), Content_Encoding="gzip"), {415}),
+    "gzip bomb": (body(gzip.compress(bytes(10**8), 1), Content_Encoding="gzip"), {415}),
+    "gzip without saying so": (body(gzip.compress(WHOLE)), {400}),
+    "100 megapixels": (image(HUGE), {413}),
+    "100 megapixels as a lesson": (lesson(HUGE), {413}),
+    "3.6 gigapixels": (image(flat_png(60_000, 60_000, 1)), {413}),
+    "pixels that are not there": (image(flat_png(5000, 5000, 1)), {200, 422}),
+    "svg with a script": (image(SVG), {415}),
+    "svg as a lesson": (lesson(SVG), {415}),
+    "eps, which is a program": (image(EPS), {415}),
+    "pdf": (image(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"), {415}),
+    "html as image/png": (image(b"<!doctype html><script>alert(1)</script>"), {415}),
+    "empty file": (image(b""), {422}),
+    "empty file as a lesson": (lesson(b""), {422}),
+    "truncated jpeg": (image(jpeg()[:2000]), {422}),
+    "truncated png": (image(BANANA[:-30]), {422}),
+    "png header alone": (image(BANANA[:20]), {415, 422}),
+    "png with 80 MB of text": (image(wordy_png()), {422}),
+    "image beyond its bytes": (image(b"\xff" * 6_000_000), {413}),
+    "lesson beyond its bytes": (lesson(b"\xff" * 6_000_000), {413}),
+    "content type missing": (body(WHOLE, ""), {415}),
+    "content type of a form": (body(b"images=1", "application/x-www-form-urlencoded"), {415}),
+    "content type json": (body(b"{}", "application/json"), {415}),
+    "content type mixed": (body(WHOLE, "multipart/mixed; boundary=B"), {415}),
+    "no boundary": (body(WHOLE, "multipart/form-data"), {400}),
+    "empty boundary": (body(WHOLE, "multipart/form-data; boundary="), {400}),
+    "other boundary": (body(WHOLE, "multipart/form-data; boundary=C"), {400}),
+    "long boundary": (body(WHOLE, f"multipart/form-data; boundary={'B' * 5000}"), {400}),
+    "odd boundary": (body(WHOLE, 'multipart/form-data; boundary="\\\\;=\\""'), {400}),
+    "nothing": (body(b""), {400}),
+    "no part": (body(END), {400, 422}),
+    "no image": (body(b'--B\r\nContent-Disposition: form-data; name="x"\r\n\r\n1\r\n--B--'), {422}),
+    "no name": (body(b"--B\r\nContent-Disposition: form-data\r\n\r\n1\r\n--B--\r\n"), {400}),
+    "no header": (body(b"--B\r\n\r\n1\r\n--B--\r\n"), {400}),
+    "broken header": (body(b"--B\r\n\x00\x01: \xff\r\n\r\n1\r\n--B--\r\n"), {400}),
+    "half a body": (body(WHOLE[:-40]), {400}),
+    "without its end": (body(part(BANANA)), {400}),
+    "half a lesson": (body(WHOLE[:-40], path="/tasks"), {400}),
+    "hangs up": (raw(request(len(WHOLE), WHOLE[:100]), half_close=True), {0, 400}),
+    "hangs up in a lesson": (raw(request(9999, WHOLE, "/tasks"), half_close=True), {0, 400}),
+    "length too small": (raw(request(len(WHOLE) - 20, WHOLE)), {400}),
+    "length negative": (raw(request(-1, WHOLE)), {400}),
+    "length no number": (raw(request("many", WHOLE)), {400}),
+    "length too large for anything": (raw(request(10**30, b"")), {400, 413}),
+    "length of 10 GB": (raw(request(10**10, b"x")), {413}),
+    "chunked over the limit": (chunked(40_000_000), {413}),
+    "body over the limit": (body(part(bytes(31_000_000)) + END), {413}),
+    "10,000 tiny files": (body(part(b"x") * 10_000 + END), {413}),
+    "10,000 tiny files to learn": (body(part(b"x") * 10_000 + END, path="/tasks"), {413}),
+    "100,000 labels": (many_labels, {413}),
+    "long field name": (body(part(b"x", name="n" * 100_000) + END), {400, 413}),
+    "long file name": (body(part(BANANA, file="n" * 100_000) + END), {400, 413}),
+    "many headers": (body(part(b"x", more="X-A: b\r\n" * 5000) + END), {400, 413}),
+    "long label": (body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/tasks"), {413}),
+    "label not UTF-8": (body(part(BANANA) + part(b"\xff", "labels") + END, path="/tasks"), {422}),
+    "label missing": (body(WHOLE, path="/tasks"), {422}),
+    "label twice": (body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/tasks"), {422}),
+    "label with NUL": (body(part(BANANA) + part(b"a\0b", "labels") + END, path="/tasks"), {422}),
+    "deep nesting": (
+        body(part(nested(200), more="Content-Type: multipart/mixed\r\n") + END),
+        {415},
     ),
-    case("no name", body(b"--B\r\nContent-Disposition: form-data\r\n\r\n1\r\n--B--\r\n"), 400),
-    case("no header", body(b"--B\r\n\r\n1\r\n--B--\r\n"), 400),
-    case("broken header", body(b"--B\r\n\x00\x01: \xff\r\n\r\n1\r\n--B--\r\n"), 400),
-    case("half a body", body(WHOLE[:-40]), 400),
-    case("without its end", body(part(BANANA)), 400),
-    case("half a lesson", body(WHOLE[:-40], path="/tasks"), 400),
-    case("hangs up", raw(request(len(WHOLE), WHOLE[:100]), half_close=True), 0, 400),
-    case("hangs up in a lesson", raw(request(9999, WHOLE, "/tasks"), half_close=True), 0, 400),
-    case("length too small", raw(request(len(WHOLE) - 20, WHOLE)), 400),
-    case("length negative", raw(request(-1, WHOLE)), 400),
-    case("length no number", raw(request("many", WHOLE)), 400),
-    case("length too large for anything", raw(request(10**30, b"")), 400, 413),
-    case("length of 10 GB", raw(request(10**10, b"x")), 413),
-    case("never sends the rest", raw(request(len(WHOLE), WHOLE[:50])), 408),
-    case("never sends the lesson", raw(request(len(WHOLE), WHOLE[:50], "/tasks")), 408),
-    case("chunked over the limit", chunked(40_000_000), 413),
-    case("body over the limit", body(part(bytes(31_000_000)) + END), 413),
-    case("10,000 tiny files", body(part(b"x") * 10_000 + END), 413),
-    case("10,000 tiny files to learn", body(part(b"x") * 10_000 + END, path="/tasks"), 413),
-    case("100,000 labels", many_labels, 413),
-    case("long field name", body(part(b"x", name="n" * 100_000) + END), 400, 413),
-    case("long file name", body(part(BANANA, file="n" * 100_000) + END), 400, 413),
-    case("many headers", body(part(b"x", more="X-A: b\r\n" * 5000) + END), 400, 413),
-    case("long label", body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/tasks"), 413),
-    case("label not UTF-8", body(part(BANANA) + part(b"\xff", "labels") + END, path="/tasks"), 422),
-    case("label missing", body(WHOLE, path="/tasks"), 422),
-    case("label twice", body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/tasks"), 422),
-    case("label with NUL", body(part(BANANA) + part(b"a\0b", "labels") + END, path="/tasks"), 422),
-    case(
-        "deep nesting", body(part(nested(200), more="Content-Type: multipart/mixed\r\n") + END), 415
-    ),
-    case(
-        "a path in the address",
+    "a path in the address": (
         lambda live: live.client.get("/static/..%2fapp.py").status_code,
-        404,
+        {404},
     ),
-    case("a file beside", lambda live: live.client.get("/static/nothing.js").status_code, 404),
-    case(
-        "no HTTP",
+    "a file beside": (lambda live: live.client.get("/static/nothing.js").status_code, {404}),
+    "no HTTP": (
         raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n"),
-        400,
+        {400},
     ),
-    case("long address", lambda live: live.client.get("/" + "a" * 60_000).status_code, 400, 404),
-]
+    "long address": (lambda live: live.client.get("/" + "a" * 60_000).status_code, {400, 404}),
+}
 
 
-@pytest.mark.parametrize("found", CASES, ids=[case.name for case in CASES])
-def test_attacks(shared: Live, found: Case) -> None:
-    begun = time.monotonic()
-    status = found.attack(shared)
-    assert status in found.statuses
-    assert time.monotonic() - begun < 15
+@pytest.mark.parametrize("name", CASES)
+def test_attacks(shared: Live, name: str) -> None:
+    attack, statuses = CASES[name]
+    assert attack(shared) in statuses
     still_well(shared)
+
+
+def test_requests_that_never_end(place: Path) -> None:
+    with serving(place, "--max-seconds", "0.5") as live:
+        for path in ("/predict", "/tasks"):
+            assert raw(request(len(WHOLE), WHOLE[:50], path))(live) == 408
+            still_well(live)
 
 
 def still_well(live: Live) -> None:
@@ -306,9 +295,8 @@ def test_memory_does_not_grow_with_what_is_refused(shared: Live) -> None:
         with open(f"/proc/{shared.process.pid}/statm") as file:
             return int(file.read().split()[1]) * 4096
 
-    white = png(Image.new("RGB", (1500, 1500)))
-    shared.predict(*[white] * 60)
+    white = png(Image.new("RGB", (1000, 1000)))
+    shared.predict(*[white] * 5)
     before = resident()
-    for _ in range(3):
-        shared.predict(*[white] * 60)  # 400 MB if they were all decoded at once
-    assert resident() - before < 100e6
+    shared.predict(*[white] * 60)  # 180 MB if they were all decoded at once
+    assert resident() - before < 60e6

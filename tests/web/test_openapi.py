@@ -44,7 +44,7 @@ def texts(body: Any) -> bool:
 @pytest.fixture(scope="module")
 def described(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("described")
-    shutil.copy(made / "m.ovor", folder)
+    shutil.copy(made, folder)
     with serving(folder, "--max-seconds", "5") as found:
         yield found
         assert "Traceback" not in found.said()

@@ -1,14 +1,14 @@
 """How often a classifier is right on labelled images, and how well it tells the unknown."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ovor.classifier.prediction import Answering, answers
-from ovor.classifier.rejection import auroc, fpr_at_tpr
+from ovor.classifier.prediction import Floats, Prediction, Predictor, predict_images
 from ovor.data.class_names import listed
 from ovor.data.images import Picture, at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
@@ -16,15 +16,15 @@ from ovor.errors import OvorError
 from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 
-def examine(
-    model: Answering,
+def evaluate(
+    model: Predictor,
     folder: Path,
     unknown: Path | None,
     rename: dict[str, str],
     on_error: OnError,
     listen: Listener,
 ) -> dict[str, Any]:
-    """Everything `ovor evaluate` says, as one value; shares are in percent."""
+    """Return everything that `ovor evaluate` says, as one value; shares are in percent."""
     groups, notes = from_folder(at_home(folder))
     groups = renamed(groups, rename)
     names = model.classes_.tolist()
@@ -35,22 +35,23 @@ def examine(
             "calls it (--rename), or give images of other things by --unknown."
         )
     known = readable(labelled(groups, notes), on_error, listen)
-    chosen, claimed = ask(model, known.images.items, listen)
-    position = {name: number for number, name in enumerate(names)}
-    truth = np.array([position[known.class_names[label]] for label in known.images.labels])
-    right = chosen == truth
+    found = list(predictions(model, known.images.items, listen))
+    number = {name: i for i, name in enumerate(names)}
+    truth = np.array([number[known.class_names[label]] for label in known.images.labels])
+    right = np.array([number[p.likeliest] for p in found]) == truth
+    margins = np.array([p.margin for p in found])
     task_of = np.repeat(np.arange(len(model.task_sizes_)), model.task_sizes_)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "images": len(truth),
         "accuracy": percent(right),
-        "accuracy_if_claimed": percent(right[claimed >= 0]),
-        "called_unknown": percent(claimed < 0),
+        "accuracy_if_claimed": percent(right[margins >= 0]),
+        "called_unknown": percent(margins < 0),
         "tasks": [
-            {"task": int(task) + 1, **counted(right, claimed, task_of[truth] == task)}
+            {"task": int(task) + 1, **counted(right, margins, task_of[truth] == task)}
             for task in np.unique(task_of[truth])
         ],
         "classes": [
-            {"class": names[label], **counted(right, claimed, truth == label)}
+            {"class": names[label], **counted(right, margins, truth == label)}
             for label in np.unique(truth)
         ],
         "notes": list(known.notes),
@@ -60,43 +61,58 @@ def examine(
         if not others:
             raise OvorError(f"There is no image in {unknown}: give a folder with some.")
         strangers = readable(labelled({"unknown": others}, []), on_error, listen)
-        _, strange_claims = ask(model, strangers.images.items, listen)
-        found["unknown"] = {
-            "images": len(strange_claims),
-            "called_unknown": percent(strange_claims < 0),
-            "auroc": round(100 * auroc(claimed, strange_claims), 4),
-            "fpr_at_95_tpr": round(100 * fpr_at_tpr(claimed, strange_claims), 4),
+        strange_margins = np.array(
+            [p.margin for p in predictions(model, strangers.images.items, listen)]
+        )
+        result["unknown"] = {
+            "images": len(strange_margins),
+            "called_unknown": percent(strange_margins < 0),
+            "auroc": round(100 * auroc(margins, strange_margins), 4),
+            "fpr_at_95_tpr": round(100 * fpr_at_tpr(margins, strange_margins), 4),
         }
-        found["notes"] += strangers.notes
-    return found
+        result["notes"] += strangers.notes
+    return result
 
 
 def readable(lesson: Lesson, on_error: OnError, listen: Listener) -> Lesson:
+    """Return the lesson after every image of it was read once."""
     event = ImageChecked(total=len(lesson.images))
     return checked(lesson, on_error, lambda images: listen(event))
 
 
-def ask(
-    model: Answering, pictures: Sequence[Picture], listen: Listener
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The likeliest class and the margin of each picture."""
-    chosen, claimed = [], []
-    for found in answers(model, pictures):
-        chosen.append(found.probabilities.argmax(1))
-        claimed.append(found.margins)
-        listen(ImagesPredicted(len(chosen[-1]), len(pictures)))
-    return np.concatenate(chosen), np.concatenate(claimed)
+def predictions(
+    model: Predictor, images: Sequence[Picture], listen: Listener
+) -> Iterator[Prediction]:
+    """Yield a prediction for each image, and tell the listener of it."""
+    for found in predict_images(model, images):
+        listen(ImagesPredicted(1, total=len(images)))
+        yield found
 
 
-def counted(
-    right: NDArray[np.bool_], claimed: NDArray[np.float64], here: NDArray[np.bool_]
-) -> dict[str, Any]:
+def counted(right: NDArray[np.bool_], margins: Floats, here: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return how many images are `here`, and the shares of them that are right and unknown."""
     return {
         "images": int(here.sum()),
         "accuracy": percent(right[here]),
-        "called_unknown": percent(claimed[here] < 0),
+        "called_unknown": percent(margins[here] < 0),
     }
 
 
 def percent(flags: NDArray[np.bool_]) -> float | None:
+    """Return the share of flags that are set, or None where there is no flag."""
     return round(100 * float(flags.mean()), 4) if len(flags) else None
+
+
+def auroc(known: Floats, unknown: Floats) -> float:
+    """Return the chance that a known image scores higher than an unknown one; a tie counts half."""
+    order = np.sort(unknown)
+    below = np.searchsorted(order, known, "left")
+    not_above = np.searchsorted(order, known, "right")
+    return float((below + not_above).mean() / (2 * len(unknown)))
+
+
+def fpr_at_tpr(known: Floats, unknown: Floats, tpr: float = 0.95) -> float:
+    """Return the share of unknown images taken for known, where `tpr` of the known ones are."""
+    rank = math.ceil(tpr * len(known))
+    bar = np.sort(known)[::-1][rank - 1]
+    return float((unknown >= bar).mean())

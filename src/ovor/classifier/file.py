@@ -4,20 +4,23 @@ One safetensors file with a digest of all its content. It holds no image and no 
 does not depend on how many images were learned.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from filelock import FileLock, Timeout
+import torch
 from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 from torch import Tensor
 
+from ovor.classifier.lock import check_no_folder
 from ovor.config import STRICT, Count, Fraction, Run
+from ovor.encoders import Backbone, load_backbone
+from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
+from ovor.learners import build_learner
+from ovor.learners.base import Learner
 from ovor.tensor_file import load_tensors, save_tensors
 
 SCHEMA = 1
@@ -26,8 +29,8 @@ LEARNER, BUNDLED = "learner.", "backbone."  # names of tensors begin so
 
 
 @checked(frozen=True, config=STRICT)
-class Learned:
-    """What is remembered of a task besides its weights."""
+class TaskInfo:
+    """What is remembered of a learned task besides its weights."""
 
     classes: tuple[str, ...]
     images: tuple[Count, ...]
@@ -48,7 +51,7 @@ class Learned:
 
 
 @checked(frozen=True, config=STRICT)
-class Network:
+class BackboneInfo:
     """Which backbone the weights belong to."""
 
     name: str
@@ -65,8 +68,8 @@ class Description:
     """All that a model file says in words."""
 
     run: Run
-    backbone: Network
-    tasks: tuple[Learned, ...]
+    backbone: BackboneInfo
+    tasks: tuple[TaskInfo, ...]
     false_alarms: Fraction
     hold_out: Annotated[float, Field(ge=0, lt=1)]
 
@@ -78,6 +81,8 @@ class Description:
 
 @dataclass(frozen=True)
 class Model:
+    """The content of a model file."""
+
     about: Description
     state: dict[str, Tensor]
     """of the learner"""
@@ -85,10 +90,24 @@ class Model:
     """empty if it is not bundled"""
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A classifier before it learns its next task."""
+
+    run: Run
+    backbone: Backbone
+    tasks: tuple[TaskInfo, ...]
+    state: dict[str, Tensor]
+    """of the learner"""
+    digest: str
+    """changes with what was learned"""
+
+
 DESCRIPTION = TypeAdapter(Description)
 
 
 def write_model(path: Path, model: Model) -> None:
+    """Write the file, or leave what was there."""
     about: dict[str, Any] = DESCRIPTION.dump_python(model.about, mode="json")
     tensors = {LEARNER + name: x for name, x in model.state.items()}
     tensors |= {BUNDLED + name: x for name, x in model.backbone.items()}
@@ -96,12 +115,27 @@ def write_model(path: Path, model: Model) -> None:
 
 
 def read_model(path: Path) -> Model:
+    """Return what the file holds; whatever is wrong with it becomes a sentence that names it."""
     check_no_folder(path)
     if not path.exists():
         raise OvorError(
             f"There is no model {path}: check the name, or make it with `ovor learn {path} FOLDER`."
         )
     tensors, meta = load_tensors(path)
+    about = read_description(meta, path)
+    prefixes = (LEARNER, BUNDLED) if about.backbone.bundled else (LEARNER,)
+    strange = [name for name in tensors if not name.startswith(prefixes)]
+    if strange:
+        raise OvorError(f"{path} holds weights of nothing ({strange[0]!r}): learn it anew.")
+    learner, backbone = (
+        {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        for prefix in (LEARNER, BUNDLED)
+    )
+    return Model(about, learner, backbone)
+
+
+def read_description(meta: dict[str, Any], path: Path) -> Description:
+    """Return the words of a model file, checked."""
     if meta.get("kind") != KIND:
         raise OvorError(
             f"{path} is a file of ovor's, but not a classifier: give one that `ovor learn` made."
@@ -121,70 +155,56 @@ def read_model(path: Path) -> Model:
         ) from error
     if not any(task.classes for task in about.tasks):
         raise OvorError(f"{path} knows no class: learn it anew.")
-    prefixes = (LEARNER, BUNDLED) if about.backbone.bundled else (LEARNER,)
-    strange = [name for name in tensors if not name.startswith(prefixes)]
-    if strange:
-        raise OvorError(f"{path} holds weights of nothing ({strange[0]!r}): learn it anew.")
-    learner, backbone = (
-        {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        for prefix in (LEARNER, BUNDLED)
-    )
-    return Model(about, learner, backbone)
+    return about
 
 
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """While this process changes the model, no other may."""
-    check_place(path)
-    real = real_path(path)
-    lock = FileLock(real.parent / f".{real.name}.lock")
+def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
+    """Return the backbone that the model was learned with, or say which one is needed.
+
+    `elsewhere` is where its weights are now, if not where they were.
+    """
+    wanted = model.about.backbone
+    if wanted.bundled:
+        if any(tensor.dtype != torch.float32 for tensor in model.backbone.values()):
+            raise OvorError(f"The backbone in {path} is not of 32-bit numbers: bundle it anew.")
+        vit = build(model.backbone, wanted.num_heads or None, path.name)
+        return Backbone(vit, wanted.name, wanted.source, wanted.sha256)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        found = load_backbone(elsewhere or wanted.name, model.about.run.num_heads or None)
+    except OvorError as error:
         raise OvorError(
-            f"Another process is changing {path}: wait until it is done, and try again."
-        ) from None
-    except OSError as error:
-        raise OvorError(
-            f"The folder of {path} cannot be written to ({error.strerror}): change its "
-            "permissions, or put the model elsewhere."
+            f"{path} needs the backbone {wanted.name} (SHA-256 {wanted.sha256[:12]}): {error} "
+            "Or say where it is now (--backbone)."
         ) from error
-    try:
-        yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, so that nobody else has it
-        lock.release()
-
-
-def unfinished(path: Path) -> Path:
-    """Where a lesson for this model is kept while it goes on."""
-    real = real_path(path)
-    return real.parent / f"{real.name}.learning"
-
-
-def check_finished(path: Path) -> None:
-    if unfinished(path).exists():
+    if found.sha256 != wanted.sha256:
         raise OvorError(
-            f"A lesson of {path.name} was begun on the command line and is unfinished: finish it "
-            "first (ovor learn --resume), or throw it away (--restart)."
+            f"{path} was learned with other weights than {found.source} has: it needs "
+            f"{wanted.source} with the SHA-256 {wanted.sha256[:12]}; say where that is "
+            "(--backbone)."
         )
+    return found
 
 
-def real_path(path: Path) -> Path:
-    """Of a link the file that it leads to: a model is one, by whatever name it is reached."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
-def check_place(path: Path) -> None:
-    """Can a model be there?"""
-    check_no_folder(path)
-    parent = real_path(path).parent
-    if not parent.is_dir():  # the lock would make it
-        raise OvorError(f"There is no folder {parent}: make it first.")
-
-
-def check_no_folder(path: Path) -> None:
-    if path.is_dir():
+def learner_of(model: Model, backbone: Backbone, device: torch.device, path: Path) -> Learner:
+    """Return the learner with the model's weights, ready to predict on the device."""
+    run, arch = model.about.run, backbone.vit.arch
+    if run.transform.size % arch.patch_size:
         raise OvorError(
-            f"{path} is a folder: give the name of a model file, such as {path / 'model.ovor'}."
+            f"{path} wants images of {run.transform.size} pixels, which its backbone cannot part "
+            f"into patches of {arch.patch_size}: learn it anew."
         )
+    learner = build_learner(run.method, run.options, backbone.vit, nullcontext).to(device)
+    for number, task in enumerate(model.about.tasks):
+        learner.begin_task(len(task.classes), (run.seed, number))
+    if outline(model.state) != outline(learner.learned_state()):
+        raise OvorError(
+            f"The weights in {path} do not fit its method, its classes and its backbone: learn it "
+            "anew."
+        )
+    learner.load_learned_state(model.state)
+    return learner.eval()
+
+
+def outline(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """Return the name, shape and type of every tensor."""
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}

@@ -1,6 +1,6 @@
 """One more task for a growing classifier: its epochs, then the threshold of its energies.
 
-The loop is the one of `train.py`; instead of test images there are some held out of the lesson,
+The loop is the one of runs (Alg. 1). Instead of test images there are some held out of the lesson,
 which say how low the energies of the task's new images will be.
 """
 
@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ovor.classifier.file import Learned
+from ovor.classifier.file import Snapshot, TaskInfo
 from ovor.classifier.rejection import recalibrated
-from ovor.config import RUN, Run
+from ovor.config import RUN
 from ovor.data.base import Dataset
 from ovor.data.task_data import Lesson
 from ovor.data.tasks import Part, Task
-from ovor.encoders import Backbone
 from ovor.errors import OvorError
 from ovor.events import Listener, silent
 from ovor.learners.base import Learner
@@ -38,33 +37,24 @@ SMALLEST = 8
 
 
 @dataclass(frozen=True)
-class Past:
-    """A classifier before the lesson."""
-
-    run: Run
-    backbone: Backbone
-    tasks: tuple[Learned, ...]
-    state: dict[str, torch.Tensor]
-    digest: str
-
-
-@dataclass(frozen=True)
 class Estimate:
+    """What learning would take."""
+
     seconds: float
     megabytes: float
     """of memory, at the most"""
 
 
-def teach(
-    past: Past,
+def fit_task(
+    past: Snapshot,
     lesson: Lesson,
     checkpoint: Path,
     *,
     hold_out: float,
     false_alarms: float,
     listen: Listener,
-) -> tuple[Learner, tuple[Learned, ...]]:
-    """The learner with the lesson's classes, and what to remember of all tasks; `past` stays."""
+) -> tuple[Learner, tuple[TaskInfo, ...]]:
+    """Return a learner that knows the lesson's classes too, and what to remember of all tasks."""
     context, learner = prepare(past, lesson, checkpoint, hold_out, listen)
     features, checkpoints = Features(context), Checkpoints(context)
     position = begin(context, learner, checkpoints, past)
@@ -84,7 +74,7 @@ def teach(
     held_out = len(task.test) if task.test is not task.train else 0
     right = (logits.argmax(1) == labels.cpu()).double().mean().item()
     accuracy = round(100 * right, 4) if held_out else None
-    learned = Learned(lesson.class_names, lesson.counts, held_out, 0.0, accuracy)
+    learned = TaskInfo(lesson.class_names, lesson.counts, held_out, 0.0, accuracy)
     tasks = (*past.tasks, learned)
     sizes = [len(known.classes) for known in tasks]
     limits = recalibrated([known.threshold for known in past.tasks], logits, sizes, false_alarms)
@@ -94,7 +84,7 @@ def teach(
 
 
 def prepare(
-    past: Past, lesson: Lesson, checkpoint: Path, hold_out: float, listen: Listener = silent
+    past: Snapshot, lesson: Lesson, checkpoint: Path, hold_out: float, listen: Listener = silent
 ) -> tuple[Context, Learner]:
     """Put together what the lesson works with; known tasks are there without their images."""
     start, tasks = 0, []
@@ -102,7 +92,7 @@ def prepare(
     for learned in past.tasks:
         tasks.append(Task(tuple(range(len(learned.classes))), start, nothing, nothing))
         start += len(learned.classes)
-    train, held = parted(lesson, hold_out, (past.run.seed, len(tasks)), start)
+    train, held = split_validation(lesson, hold_out, (past.run.seed, len(tasks)), start)
     tasks.append(Task(tuple(range(len(lesson.class_names))), start, train, held))
     context, learner = training.prepare(
         replace(past.run, batch_size=batch_size(past.run.batch_size, len(train))),
@@ -123,8 +113,10 @@ def prepare(
     return replace(context, about=about), learner
 
 
-def parted(lesson: Lesson, hold_out: float, seed: tuple[int, int], start: int) -> tuple[Part, Part]:
-    """Images to train on and images held out: of each class a share, and one at least.
+def split_validation(
+    lesson: Lesson, hold_out: float, seed: tuple[int, int], start: int
+) -> tuple[Part, Part]:
+    """Return images to train on and images held out: of each class a share, and one at least.
 
     Classes of few images give none; if none gives any, the same images are used twice.
     """
@@ -141,11 +133,11 @@ def parted(lesson: Lesson, hold_out: float, seed: tuple[int, int], start: int) -
 
 
 def batch_size(usual: int, images: int) -> int:
-    """Smaller for few images: an epoch of one step would learn next to nothing."""
+    """Return a smaller one for few images: an epoch of one step would learn next to nothing."""
     return min(usual, max(SMALLEST, images // STEPS))
 
 
-def begin(context: Context, learner: Learner, checkpoints: Checkpoints, past: Past) -> Position:
+def begin(context: Context, learner: Learner, checkpoints: Checkpoints, past: Snapshot) -> Position:
     """Bring the learner to where it was before the lesson, or in an unfinished one."""
     if context.checkpoint.exists():
         check_same(context)
@@ -156,15 +148,15 @@ def begin(context: Context, learner: Learner, checkpoints: Checkpoints, past: Pa
     return Position(task=len(past.tasks))
 
 
-def already_learned(checkpoint: Path, tasks: Sequence[Learned]) -> bool:
-    """Was the model saved, and this process ended just before it could remove the checkpoint?"""
+def already_learned(checkpoint: Path, tasks: Sequence[TaskInfo]) -> bool:
+    """Tell whether the model has the lesson of a checkpoint that nobody came to remove."""
     about = load_tensors(checkpoint)[1].get("about", {})
     number = about.get("task", len(tasks))
     return bool(number < len(tasks) and list(tasks[number].classes) == about["classes"])
 
 
 def check_same(context: Context) -> None:
-    """A checkpoint continues one lesson only, begun with the same model and settings."""
+    """Refuse a checkpoint of another lesson, or one begun with another model or settings."""
     about: dict[str, Any] = load_tensors(context.checkpoint)[1].get("about", {})
     differs = {
         "past": "the model has changed since",
@@ -180,8 +172,8 @@ def check_same(context: Context) -> None:
             )
 
 
-def estimate(past: Past, lesson: Lesson, hold_out: float) -> Estimate:
-    """By one real step, after one that does not count; nothing is learned or written."""
+def estimate(past: Snapshot, lesson: Lesson, hold_out: float) -> Estimate:
+    """Return what learning would take, by one real step after one that does not count."""
     with tempfile.TemporaryDirectory() as folder:  # where no checkpoint is
         context, learner = prepare(past, lesson, Path(folder, "none"), hold_out)
         begin(context, learner, Checkpoints(context), past)
@@ -208,7 +200,7 @@ def estimate(past: Past, lesson: Lesson, hold_out: float) -> Estimate:
 
 
 def used_memory(device: torch.device) -> float:
-    """Bytes, at the most so far: of the GPU if there is one, else of this process."""
+    """Return the bytes used at the most so far: of the GPU if there is one, else of the process."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
     import resource  # not on Windows

@@ -1,17 +1,20 @@
-"""Models shared through the Hugging Face hub, or through a folder that looks like a repository."""
+"""Models shared through the Hugging Face hub, or through a folder that looks like a repository.
+
+What needs huggingface_hub imports it there: most that share or fetch nothing do without.
+"""
 
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ovor.classifier.file import read_model, write_model
+from ovor.classifier.file import Description, read_model, write_model
 from ovor.errors import OvorError
+from ovor.tensor_file import write_atomically
 
-if TYPE_CHECKING:
-    from ovor.classifier.model import Classifier
+Save = Callable[[Path], None]  # writes a model file
 
 FILE = "model.ovor"
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -43,21 +46,24 @@ labels, confidences, unknown = model.predict(["a.jpg"])
 """
 
 
-def push(model: "Classifier", where: str | Path, *, private: bool = False) -> str:
-    """Into a folder, or to the hub by the account that is logged in; returns where it is now."""
+def push(save: Save, about: Description, where: str | Path, *, private: bool = False) -> str:
+    """Put a model and its page into a folder, or on the hub by the account that is logged in.
+
+    Returns where it is now.
+    """
     if not is_folder(where):
-        return publish(model, str(where), private)
+        return publish(save, about, str(where), private)
     folder = Path(where).expanduser()
     if folder.exists() and not folder.is_dir():
         raise OvorError(f"{folder} is a file: give a folder (./name) or a repository (owner/name).")
     folder.mkdir(parents=True, exist_ok=True)
     check_is_ours(folder)
-    put(model, folder, where)
+    put(save, about, folder, where)
     return str(folder)
 
 
 def check_is_ours(folder: Path) -> None:
-    """What was shared here before may be replaced, and nothing else."""
+    """Refuse a folder with files that were not shared from here: those alone are replaced."""
     page = folder / "README.md"
     shared = page.is_file() and MARK in page.read_text(encoding="utf-8", errors="replace")
     if not shared and (page.exists() or (folder / FILE).exists()):
@@ -67,18 +73,18 @@ def check_is_ours(folder: Path) -> None:
         )
 
 
-def publish(model: "Classifier", where: str, private: bool) -> str:
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HFValidationError
+def publish(save: Save, about: Description, where: str, private: bool) -> str:
+    """Upload a model and its page to the hub; returns the repository."""
+    from huggingface_hub import HfApi, errors
 
     api = HfApi()
     with tempfile.TemporaryDirectory() as name:
-        put(model, Path(name), where)
+        put(save, about, Path(name), where)
         forget_paths(Path(name, FILE))
         try:
             api.create_repo(where, private=private, exist_ok=True)
             api.upload_folder(repo_id=where, folder_path=name, commit_message="Model from ovor")
-        except HFValidationError as error:
+        except errors.HFValidationError as error:
             raise no_place(where) from error
         except Exception as error:  # every layer of the network has errors of its own
             raise OvorError(
@@ -88,13 +94,14 @@ def publish(model: "Classifier", where: str, private: bool) -> str:
     return where
 
 
-def put(model: "Classifier", folder: Path, where: str | Path) -> None:
-    model.save(folder / FILE)
-    (folder / "README.md").write_text(card(model, where), encoding="utf-8")
+def put(save: Save, about: Description, folder: Path, where: str | Path) -> None:
+    """Write the model file and the page that describes it."""
+    save(folder / FILE)
+    (folder / "README.md").write_text(card(about, where), encoding="utf-8")
 
 
 def forget_paths(path: Path) -> None:
-    """Where the backbone lies on this machine is not for everybody."""
+    """Take out of a model file where its backbone lies on this machine: nobody else's business."""
     model = read_model(path)
     about = model.about
     name = Path(about.backbone.name).name
@@ -102,8 +109,8 @@ def forget_paths(path: Path) -> None:
     write_model(path, replace(model, about=replace(about, run=run, backbone=backbone)))
 
 
-def card(model: "Classifier", where: str | Path) -> str:
-    about = model.about()
+def card(about: Description, where: str | Path) -> str:
+    """Return the page of a model, as the hub shows it."""
     rows = [
         f"| {number} | {', '.join(escaped(name) for name in task.classes)} | {sum(task.images)} |"
         for number, task in enumerate(about.tasks, 1)
@@ -111,7 +118,7 @@ def card(model: "Classifier", where: str | Path) -> str:
     return CARD.format(
         title=escaped(Path(where).expanduser().resolve().name),
         where=json.dumps(str(where), ensure_ascii=False),
-        classes=len(model.classes_),
+        classes=sum(len(task.classes) for task in about.tasks),
         tasks=len(about.tasks),
         method=about.run.name,
         backbone=escaped(about.backbone.source),
@@ -122,45 +129,38 @@ def card(model: "Classifier", where: str | Path) -> str:
 
 
 def escaped(name: str) -> str:
-    """As Markdown in one line that shows it as it is."""
+    """Return Markdown, in one line, that shows the name as it is."""
     return MARKUP.sub(r"\\\g<0>", " ".join(name.split()))
 
 
 def fetch(where: str | Path, revision: str | None = None) -> Path:
-    """The model file, in a folder or from the hub (then in its cache)."""
+    """Return the path of a shared model file, in a folder or in the hub's cache."""
     if is_folder(where):
         path = Path(where).expanduser() / FILE
         if not path.is_file():
             raise OvorError(f"There is no {FILE} in {where}: give a folder that `ovor share` made.")
         return path
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, hf_hub_download
 
     try:
         return Path(hf_hub_download(str(where), FILE, revision=revision))
-    except HFValidationError as error:
+    except errors.HFValidationError as error:
         raise no_place(where) from error
-    except RepositoryNotFoundError as error:
+    except errors.RepositoryNotFoundError as error:
         raise OvorError(
             f"The Hugging Face hub has no {where} that you may read: check the name, or log in "
             "with `hf auth login`."
         ) from error
-    except RevisionNotFoundError as error:
+    except errors.RevisionNotFoundError as error:
         raise OvorError(
             f"{where} has no revision {revision!r}: give a commit, branch or tag of it, or none."
         ) from error
-    except LocalEntryNotFoundError as error:  # an EntryNotFoundError as well
+    except errors.LocalEntryNotFoundError as error:  # an EntryNotFoundError as well
         raise OvorError(
             f"The Hugging Face hub cannot be reached, and {where} is not in its cache: check the "
             "network, or give a folder."
         ) from error
-    except EntryNotFoundError as error:
+    except errors.EntryNotFoundError as error:
         raise OvorError(
             f"{where} has no {FILE}, so it was not shared by ovor: check the name."
         ) from error
@@ -170,8 +170,16 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
         ) from error
 
 
+def copy(where: str | Path, revision: str | None, path: Path) -> Description:
+    """Write a shared model to `path` after it was checked; returns what it says in words."""
+    source = fetch(where, revision)
+    about = read_model(source).about
+    write_atomically(path, source.read_bytes())
+    return about
+
+
 def is_folder(where: str | Path) -> bool:
-    """A path, or the name of a repository; whatever exists here is a path."""
+    """Tell a path from the name of a repository; whatever exists here is a path."""
     if isinstance(where, Path) or where.startswith((".", "/", "~")):
         return True
     if where and Path(where).exists():  # the empty path would be the current folder
@@ -182,6 +190,7 @@ def is_folder(where: str | Path) -> bool:
 
 
 def no_place(where: str | Path) -> OvorError:
+    """Return the error for what is neither a path nor a repository's name."""
     return OvorError(
         f"{str(where)!r} is no place for a model: give a repository (owner/name) or a folder "
         "(./name)."
@@ -189,4 +198,5 @@ def no_place(where: str | Path) -> OvorError:
 
 
 def first_line(error: Exception) -> str:
+    """Return the first line of an error's text, or its kind if it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -10,8 +10,7 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -23,105 +22,42 @@ from PIL import Image
 from pydantic import ValidationError
 from torch import Tensor
 
+from ovor.classifier import hub
+from ovor.classifier.estimator import Estimator
 from ovor.classifier.file import (
     DESCRIPTION,
+    BackboneInfo,
     Description,
-    Learned,
     Model,
-    Network,
-    check_place,
+    Snapshot,
+    TaskInfo,
+    backbone_of,
+    learner_of,
     read_model,
     write_model,
 )
-from ovor.classifier.prediction import Answers, Names, Predictions, answers, predictions
+from ovor.classifier.lock import check_place
+from ovor.classifier.prediction import Predictions, Scores, View, as_columns, predict_images
 from ovor.classifier.rejection import margins
-from ovor.config import Run
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home, spread
 from ovor.data.task_data import Lesson, OnError, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
-from ovor.encoders import Backbone, load_backbone
-from ovor.encoders.weights import PAPER, build
 from ovor.errors import OvorError, explain
 from ovor.events import ImageChecked, Listener, silent
-from ovor.learners import at_once, build_learner, parse_options, takes_vor
 from ovor.learners.base import Learner
-from ovor.presets import teaching
 from ovor.tensor_file import digest
 
 
-class Classifier:
-    def __init__(
-        self,
-        backbone: str = PAPER,
-        method: str = "ovor",
-        *,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        seed: int = 0,
-        false_alarms: float = 0.05,
-        hold_out: float = 0.1,
-        device: str = "auto",
-        workers: int = 0,
-        num_heads: int = 0,
-    ) -> None:
-        """Nothing is loaded before it is needed.
+class Classifier(Estimator):
+    """An image classifier that learns new classes task by task and keeps no image."""
 
-        `backbone` and `method` are named as on the command line; `epochs`, `batch_size` and `lr`
-        have defaults by backbone and method. `false_alarms` is the share of images of learned
-        classes that may be called unknown, judged by `hold_out`, the share of images that is not
-        trained on.
-        """
-        self.backbone = backbone
-        self.method = method
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.seed = seed
-        self.false_alarms = false_alarms
-        self.hold_out = hold_out
-        self.device = device
-        self.workers = workers
-        self.num_heads = num_heads
-        self.tasks_: tuple[Learned, ...] = ()
-        self._loaded: Run | None = None  # what the file was learned with
-        self._network: Backbone | None = None
-        self._bundled = False
-        self._learner: Learner | None = None
+    _learner: Learner | None = None
 
     # --- what scikit-learn asks of an estimator
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PARAMETERS}
-
-    def set_params(self, **params: Any) -> Self:
-        for name, value in params.items():
-            if name not in PARAMETERS:
-                raise OvorError(
-                    f"There is no parameter {name!r}: choose from {', '.join(PARAMETERS)}."
-                )
-            if name in ("backbone", "method") and self.tasks_:
-                raise OvorError(f"The {name} is fixed once something is learned: make a new one.")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        said = f"backbone={self.backbone!r}, method={self.method!r}"
-        return f"<Classifier {said}: {len(self.tasks_)} task(s), {len(self.classes_)} class(es)>"
-
-    @property
-    def classes_(self) -> Names:
-        """Names in the order in which they were learned."""
-        names = [name for task in self.tasks_ for name in task.classes]
-        return np.array(names, dtype=object)
-
-    @property
-    def task_sizes_(self) -> list[int]:
-        return [len(task.classes) for task in self.tasks_]
-
     def fit(self, X: Any, y: Iterable[Any] | None = None) -> Self:  # noqa: N803
-        """From the beginning: what was learned before is dropped."""
+        """Drop what was learned before, and learn these as the first task."""
         fresh = Classifier(**self.get_params())
         fresh.learn(X, y)
         self.__dict__.update(fresh.__dict__)
@@ -133,11 +69,11 @@ class Classifier:
         y: Iterable[Any] | None = None,
         classes: object = None,
     ) -> Self:
-        """The next task. Labels become strings; `classes` is there for scikit-learn, and unused."""
+        """Learn the next task; labels become strings, and `classes`, scikit-learn's, is unused."""
         return self.learn(X, y)
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
-        """Share of right labels; being called unknown does not count as wrong."""
+        """Return the share of right labels; being called unknown does not count as wrong."""
         found = self.predict(X).labels
         truth = np.array([as_name(str(label)) for label in y], dtype=object)
         if len(found) != len(truth) or not len(truth):
@@ -159,12 +95,12 @@ class Classifier:
         checkpoint: str | Path | None = None,
         listen: Listener = silent,
     ) -> Self:
-        """The next task: new classes only, from a folder, from images and labels, or from pairs.
+        """Learn new classes as the next task, from a folder, images and labels, or pairs.
 
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove.
         """
-        lesson = self.lesson(
+        lesson = self.read_task(
             source,
             labels,
             rename=rename,
@@ -174,10 +110,10 @@ class Classifier:
         )
         with tempfile.TemporaryDirectory() as folder:
             where = Path(checkpoint) if checkpoint else Path(folder, "checkpoint")
-            self.learn_lesson(lesson, where, listen)
+            self.learn_task(lesson, where, listen)
         return self
 
-    def lesson(
+    def read_task(
         self,
         source: Any,
         labels: Iterable[Any] | None = None,
@@ -187,7 +123,7 @@ class Classifier:
         on_error: OnError = "stop",
         listen: Listener = silent,
     ) -> Lesson:
-        """What there is to learn, every image of it read once."""
+        """Return what there is to learn, after every image of it was read once."""
         found = read_lesson(
             source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
         )
@@ -195,76 +131,69 @@ class Classifier:
         event = ImageChecked(total=len(found.images))
         return checked(found, on_error, lambda images: listen(event))
 
-    def learn_lesson(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:
-        from ovor.classifier.fit import teach  # brings Fabric, which predicting can do without
+    def learn_task(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:
+        """Learn what was read, saving the state after every epoch."""
+        from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
-        learner, tasks = teach(
-            self.past(),
+        learner, tasks = fit_task(
+            self.snapshot(),
             lesson,
             checkpoint,
             hold_out=self.hold_out,
             false_alarms=self.false_alarms,
             listen=listen,
         )
-        self._learner = learner.eval()
-        self.tasks_ = tasks
+        self._adopt(learner.eval(), tasks)
 
-    def past(self) -> Any:
-        from ovor.classifier.fit import Past
-
+    def snapshot(self) -> Snapshot:
+        """Return all that learning the next task begins with."""
         state = self._learner.learned_state() if self._learner else {}
         said = DESCRIPTION.dump_python(self.about(), mode="json")
         mark = digest({name: x.cpu().contiguous() for name, x in state.items()}, said["tasks"])
-        return Past(self.run(), self.network(), self.tasks_, state, mark)
+        return Snapshot(self.run(), self.network(), self.tasks_, state, mark)
 
     def forget(self, name: str) -> None:
         """Take a class out of the head; what it left in a prompt that classes share stays."""
         name = as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
-        for number, task in enumerate(self.tasks_):
-            if name in task.classes:
-                row = task.classes.index(name)
-                self.learner().forget(number, row)
-                rest = replace(
-                    task,
-                    classes=without(task.classes, row),
-                    images=without(task.images, row),
-                )
-                self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
-                return
-        raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
+        if name not in self.classes_:
+            raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
+        number = next(n for n, task in enumerate(self.tasks_) if name in task.classes)
+        task = self.tasks_[number]
+        row = task.classes.index(name)
+        self.learner().forget(number, row)
+        rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
+        self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
 
     # --- predicting
 
     def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Labels, confidences and unknown flags of a folder's images, or of one or more images."""
-        return predictions(self.classes_, answers(self, spread(X)))
+        """Return labels, confidences and unknown flags of a folder's images, or of given images."""
+        return as_columns(predict_images(self, spread(X)))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Of every class, in the order of `classes_`."""
-        parts = [part.probabilities for part in answers(self, spread(X))]
-        return np.concatenate([np.empty((0, len(self.classes_))), *parts])
+        """Return the probability of every class, in the order of `classes_`: images, classes."""
+        rows = [found.probabilities for found in predict_images(self, spread(X))]
+        return np.array(rows).reshape(-1, len(self.classes_))
 
-    def answer(self, images: Sequence[Image.Image]) -> Answers:
-        return self.answer_views(np.stack([self.view(image) for image in images]))
-
-    def view(self, image: Image.Image) -> NDArray[np.uint8]:
-        """What the network sees of an image: little, however large it was."""
+    def view(self, image: Image.Image) -> View:
+        """Return what the network sees of an image: little, however large it was."""
         return np.asarray(test_view(image, self.transform()))
 
     @torch.no_grad()
-    def answer_views(self, views: NDArray[np.uint8]) -> Answers:
-        learner, transform = self.learner(), self.transform()
+    def scores(self, views: NDArray[np.uint8]) -> Scores:
+        """Return the classes' probabilities and the margins of a stack of views."""
+        learner = self.learner()
         pixels = torch.from_numpy(views).to(learner.device)
-        logits = learner.logits(learner.features(normalised(pixels, transform))).float()
+        logits = learner.logits(learner.features(normalised(pixels, self.transform()))).float()
         claimed = margins(logits, self.task_sizes_, [task.threshold for task in self.tasks_])
-        return Answers(as_array(logits.softmax(1)), as_array(claimed))
+        return Scores(as_array(logits.softmax(1)), as_array(claimed))
 
     # --- files
 
     def save(self, path: str | Path, *, bundle: bool = False) -> None:
-        """One file; with `bundle` the backbone is in it, for machines that do not have it."""
+        """Write one file; with `bundle` the backbone is in it, for machines that lack it."""
         state, network = self.learner().learned_state(), self.network()
         inside = bundle or self._bundled
         tensors = network.vit.state_dict() if inside else {}
@@ -277,13 +206,13 @@ class Classifier:
     def load(
         cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
     ) -> "Classifier":
-        """`backbone` says where the weights are now, if not where they were."""
+        """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
         path = at_home(path)
         model = read_model(path)
         about = model.about
-        run, wanted = about.run, about.backbone
+        run = about.run
         found = cls(
-            backbone or wanted.name,
+            backbone or about.backbone.name,
             run.name,
             epochs=run.epochs,
             batch_size=run.batch_size,
@@ -296,14 +225,14 @@ class Classifier:
             num_heads=run.num_heads,
         )
         found._loaded = run
-        found.tasks_ = about.tasks
-        found._bundled = wanted.bundled
+        found._bundled = about.backbone.bundled
         try:
             found.run()
         except OvorError as error:
             raise OvorError(f"{path} cannot be used: {error}") from error
-        found._network = network_of(model, path, backbone)
-        found._learner = learner_of(model, found._network, found.where(), path)
+        found._network = backbone_of(model, path, backbone)
+        learner = learner_of(model, found._network, found.torch_device(), path)
+        found._adopt(learner, about.tasks)
         return found
 
     @classmethod
@@ -315,23 +244,20 @@ class Classifier:
         backbone: str | None = None,
         device: str = "auto",
     ) -> "Classifier":
-        """From a repository of the Hugging Face hub (owner/name), or a folder that was shared."""
-        from ovor.classifier.hub import fetch
-
-        return cls.load(fetch(where, revision), backbone=backbone, device=device)
+        """Return one from the Hugging Face hub (owner/name), or from a folder that was shared."""
+        return cls.load(hub.fetch(where, revision), backbone=backbone, device=device)
 
     def push_to_hub(self, where: str | Path, *, private: bool = False) -> str:
-        """To a repository of the Hugging Face hub (owner/name), or into a folder (./name)."""
-        from ovor.classifier.hub import push
-
-        return push(self, where, private=private)
+        """Share it in a repository of the Hugging Face hub (owner/name) or a folder (./name)."""
+        return hub.push(self.save, self.about(), where, private=private)
 
     def about(self) -> Description:
+        """Return all that a model file says in words."""
         run, network = self.run(), self.network()
         try:
             return Description(
                 run=run,
-                backbone=Network(
+                backbone=BackboneInfo(
                     network.name,
                     network.source,
                     network.sha256,
@@ -347,122 +273,28 @@ class Classifier:
 
     # --- parts
 
-    def run(self) -> Run:
-        """The settings of the loop, checked."""
-        base = self._loaded or teaching(self.backbone, self.method)
-        names = ("epochs", "batch_size", "lr", "seed", "device", "workers", "num_heads")
-        given = {name: getattr(self, name) for name in names}
-        given = {name: value for name, value in given.items() if value is not None}
-        vor = base.vor
-        if vor and self.epochs == 1:
-            raise OvorError(f"{base.name} needs two epochs, one of them for VOR: give more epochs.")
-        try:
-            if vor and self.epochs is not None:  # its share stays the same
-                vor = replace(vor, epochs=max(1, round(vor.epochs * self.epochs / base.epochs)))
-            run = replace(base, **given, vor=vor)
-        except ValidationError as error:
-            raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
-        parse_options(run.method, run.options)
-        if at_once(run.method):
-            raise OvorError(f"{run.method} learns all classes at once: choose another method.")
-        if run.vor and not takes_vor(run.method):
-            raise OvorError(f"{run.method} has no linear head for VOR: leave out the +vor.")
-        return run
-
-    def network(self) -> Backbone:
-        if self._network is None:
-            self._network = load_backbone(self.backbone, self.num_heads or None)
-        return self._network
-
     def learner(self) -> Learner:
+        """Return what has learned, or say that nothing has."""
         if self._learner is None:
             raise OvorError("Nothing is learned yet: call learn first.")
         return self._learner
 
-    def transform(self) -> Any:
-        transform = self.run().transform
-        size = transform.size or self.network().vit.arch.image_size
-        return replace(transform, size=size)
-
-    def where(self) -> torch.device:
-        """Where to predict; learning asks Fabric."""
-        available = torch.accelerator.current_accelerator(check_available=True)  # not: built for
-        found = available or torch.device("cpu")
-        if self.device not in ("auto", "cpu", found.type):
-            raise OvorError(f"There is no device {self.device!r} here: use cpu or auto.")
-        return torch.device("cpu") if self.device == "cpu" else found
-
-
-PARAMETERS = (
-    "backbone",
-    "method",
-    "epochs",
-    "batch_size",
-    "lr",
-    "seed",
-    "false_alarms",
-    "hold_out",
-    "device",
-    "workers",
-    "num_heads",
-)
-
-
-def network_of(model: Model, path: Path, backbone: str | None) -> Backbone:
-    """The backbone that the model was learned with, or a sentence that says which."""
-    wanted = model.about.backbone
-    if wanted.bundled:
-        if any(tensor.dtype != torch.float32 for tensor in model.backbone.values()):
-            raise OvorError(f"The backbone in {path} is not of 32-bit numbers: bundle it anew.")
-        vit = build(model.backbone, wanted.num_heads or None, path.name)
-        return Backbone(vit, wanted.name, wanted.source, wanted.sha256)
-    try:
-        found = load_backbone(backbone or wanted.name, model.about.run.num_heads or None)
-    except OvorError as error:
-        raise OvorError(
-            f"{path} needs the backbone {wanted.name} (SHA-256 {wanted.sha256[:12]}): {error} "
-            "Or say where it is now (--backbone)."
-        ) from error
-    if found.sha256 != wanted.sha256:
-        raise OvorError(
-            f"{path} was learned with other weights than {found.source} has: it needs "
-            f"{wanted.source} with the SHA-256 {wanted.sha256[:12]}; say where that is "
-            "(--backbone)."
-        )
-    return found
-
-
-def learner_of(model: Model, network: Backbone, device: torch.device, path: Path) -> Learner:
-    run, arch = model.about.run, network.vit.arch
-    if run.transform.size % arch.patch_size:
-        raise OvorError(
-            f"{path} wants images of {run.transform.size} pixels, which its backbone cannot part "
-            f"into patches of {arch.patch_size}: learn it anew."
-        )
-    learner = build_learner(run.method, run.options, network.vit, nullcontext).to(device)
-    for number, task in enumerate(model.about.tasks):
-        learner.begin_task(len(task.classes), (run.seed, number))
-    if outline(model.state) != outline(learner.learned_state()):
-        raise OvorError(
-            f"The weights in {path} do not fit its method, its classes and its backbone: learn it "
-            "anew."
-        )
-    learner.load_learned_state(model.state)
-    return learner.eval()
-
-
-def outline(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
+    def _adopt(self, learner: Learner, tasks: tuple[TaskInfo, ...]) -> None:
+        """Predict with this learner from now on; what that takes is computed here, once."""
+        self._learner, self.tasks_, self._transform = learner, tasks, self.transform()
 
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
+    """Return the values but for the one at the position."""
     return (*values[:position], *values[position + 1 :])
 
 
 def listing(names: Iterable[str]) -> str:
+    """Return a phrase that names the first ten."""
     shown = [repr(name) for name in names]
     return f"there are {', '.join(shown[:10])}{' and more' if shown[10:] else ''}"
 
 
 def as_array(tensor: Tensor) -> NDArray[np.float64]:
+    """Return the tensor's numbers in double precision."""
     return tensor.double().cpu().numpy()

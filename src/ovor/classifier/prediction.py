@@ -1,36 +1,40 @@
-"""What a classifier says about images, whichever way it is computed."""
+"""The one way from images to predictions, and the one row that Python, the terminal and HTTP show.
+
+An image becomes a view (what the network sees of it), views become scores a batch at a time, and a
+row of scores is a prediction.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.data.class_names import UNKNOWN
 from ovor.data.images import Picture, to_image
+from ovor.errors import OvorError
 
-BATCH = 32  # images that are looked at together
+BATCH = 32  # images that go through the network together
 Names = NDArray[np.object_]
+Floats = NDArray[np.float64]
+View = NDArray[np.uint8]  # S, S, 3: an image as the network sees it, however large it was
+T = TypeVar("T")
 
 
-class Answers(NamedTuple):
-    probabilities: NDArray[np.float64]
-    """images, classes"""
-    margins: NDArray[np.float64]
-    """how surely some task claims the image; below 0: unknown"""
+class Scores(NamedTuple):
+    """What a network says about a batch of images."""
+
+    probabilities: Floats
+    """B, C: of every class that was learned"""
+    margins: Floats
+    """B: how surely some task claims the image; below 0: unknown"""
 
 
-class Predictions(NamedTuple):
-    labels: Names
-    """the most likely class, also where the image is unknown"""
-    confidences: NDArray[np.float64]
-    """its probability among the classes that were learned"""
-    unknown: NDArray[np.bool_]
-    """no task claims the image: it is probably of no class that was learned"""
-
-
-class Answering(Protocol):
-    """A classifier, from a model file or exported."""
+class Predictor(Protocol):
+    """A classifier that can predict, from a model file or from an export."""
 
     @property
     def classes_(self) -> Names: ...
@@ -38,23 +42,112 @@ class Answering(Protocol):
     @property
     def task_sizes_(self) -> list[int]: ...
 
-    def answer(self, images: Sequence[Image.Image]) -> Answers: ...
+    def view(self, image: Image.Image) -> View: ...
+
+    def scores(self, views: NDArray[np.uint8]) -> Scores:
+        """Return the scores of a stack of views: B, S, S, 3 bytes."""
 
 
-def answers(model: Answering, pictures: Sequence[Picture]) -> Iterator[Answers]:
-    """A batch at a time, in order."""
-    for start in range(0, len(pictures), BATCH):
-        yield model.answer([to_image(picture) for picture in pictures[start : start + BATCH]])
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a classifier says about one image."""
+
+    classes: Names
+    probabilities: Floats
+    """C: of every class, in the order of `classes`"""
+    margin: float
+    """how surely some task claims the image"""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether no task claims the image: it is probably of no class that was learned."""
+        return self.margin < 0
+
+    @property
+    def likeliest(self) -> str:
+        """The class with the largest probability, also where the image is unknown."""
+        return str(self.classes[self.probabilities.argmax()])
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the likeliest class among those that were learned."""
+        return float(self.probabilities.max())
+
+    @property
+    def label(self) -> str:
+        """The likeliest class, or `unknown`."""
+        return UNKNOWN if self.unknown else self.likeliest
+
+    def best(self, top: int) -> list[tuple[str, float]]:
+        """Return the `top` likeliest classes with their probabilities, rounded to six digits."""
+        order = np.argsort(-self.probabilities, kind="stable")[:top]
+        return [(self.classes[i], round(float(self.probabilities[i]), 6)) for i in order]
+
+    def as_json(self, top: int) -> dict[str, Any]:
+        """Return the row that `ovor predict --json` prints, but for the image's name."""
+        return {
+            "label": self.label,
+            "unknown": self.unknown,
+            "margin": round(self.margin, 6),
+            "best": [{"class": name, "confidence": share} for name, share in self.best(top)],
+        }
 
 
-def predictions(names: Names, parts: Iterable[Answers]) -> Predictions:
-    found = list(parts)
-    if not found:
-        return Predictions(np.empty(0, object), np.empty(0), np.empty(0, bool))
-    probabilities = np.concatenate([part.probabilities for part in found])
-    best = probabilities.argmax(1)
-    return Predictions(
-        names[best],
-        probabilities[np.arange(len(best)), best],
-        np.concatenate([part.margins for part in found]) < 0,
-    )
+class Predictions(NamedTuple):
+    """What `Classifier.predict` returns: a column for each thing that is said of the images."""
+
+    labels: Names
+    """the most likely class, also where the image is unknown"""
+    confidences: Floats
+    """its probability among the classes that were learned"""
+    unknown: NDArray[np.bool_]
+    """no task claims the image: it is probably of no class that was learned"""
+
+
+def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
+    """Return a prediction for each view, all of them in one pass through the network."""
+    if not views:
+        return []
+    classes, scores = model.classes_, model.scores(np.stack(views))
+    return [
+        Prediction(classes, probabilities, float(margin))
+        for probabilities, margin in zip(*scores, strict=True)
+    ]
+
+
+def predict_images(model: Predictor, images: Iterable[Picture]) -> Iterator[Prediction]:
+    """Yield a prediction for each image, in order; raise at one that cannot be read."""
+    for batch in batches(images):
+        yield from predict_views(model, [model.view(to_image(image)) for image in batch])
+
+
+def predict_readable(
+    model: Predictor, images: Iterable[Picture]
+) -> Iterator[Prediction | OvorError]:
+    """Yield a prediction for each image, in order, or the error of one that cannot be read."""
+    for batch in batches(images):
+        views = [view_or_error(model, image) for image in batch]
+        found = iter(predict_views(model, [v for v in views if not isinstance(v, OvorError)]))
+        yield from (view if isinstance(view, OvorError) else next(found) for view in views)
+
+
+def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
+    """Return what the network sees of an image, or why it cannot be read."""
+    try:
+        return model.view(to_image(image))
+    except OvorError as error:
+        return error
+
+
+def batches(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the items in lists of BATCH; the last may be shorter."""
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def as_columns(predictions: Iterable[Prediction]) -> Predictions:
+    """Return predictions as the three arrays of `Classifier.predict`."""
+    rows = [(p.likeliest, p.confidence, p.unknown) for p in predictions]
+    labels, confidences, unknown = zip(*rows, strict=True) if rows else ((), (), ())
+    return Predictions(np.array(labels, object), np.array(confidences), np.array(unknown, bool))

@@ -7,17 +7,13 @@ claims is unknown.
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ovor.losses import task_energies
 
-Scores = NDArray[np.float64]
-
 
 def threshold(own: Tensor, false_alarms: float) -> float:
-    """An energy above which lie at most that share of the task's new images.
+    """Return an energy above which lies at most that share of the task's new images.
 
     `own` are energies of images that the task was not trained on. The rank is the one of conformal
     prediction, which keeps the promise on average if there are at least 1 / false_alarms - 1
@@ -28,7 +24,7 @@ def threshold(own: Tensor, false_alarms: float) -> float:
 
 
 def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -> Tensor:
-    """How much the most willing task's energy is below its threshold; below 0: unknown."""
+    """Return how far the most willing task's energy is below its threshold; below 0: unknown."""
     limits = logits.new_tensor(thresholds)
     return (limits - task_energies(logits, sizes)).amax(dim=1)
 
@@ -36,7 +32,7 @@ def margins(logits: Tensor, sizes: Sequence[int], thresholds: Sequence[float]) -
 def recalibrated(
     old: Sequence[float], logits: Tensor, sizes: Sequence[int], false_alarms: float
 ) -> list[float]:
-    """Thresholds of all tasks after a new one, from held-out images of the new one alone.
+    """Return the thresholds of all tasks after a new one, from its held-out images alone.
 
     Each task that may claim an image makes false alarms fewer and takes more unknown images for
     known, and learning moves the energies of old tasks, whose images are gone. So the new task's
@@ -46,18 +42,3 @@ def recalibrated(
     limits = [*old, threshold(task_energies(logits, sizes)[:, -1], false_alarms)]
     shift = threshold(-margins(logits, sizes, limits), false_alarms)
     return [limit + shift for limit in limits]
-
-
-def auroc(known: Scores, unknown: Scores) -> float:
-    """Chance that a known image scores higher than an unknown one; a tie counts half."""
-    order = np.sort(unknown)
-    below = np.searchsorted(order, known, "left")
-    not_above = np.searchsorted(order, known, "right")
-    return float((below + not_above).mean() / (2 * len(unknown)))
-
-
-def fpr_at_tpr(known: Scores, unknown: Scores, tpr: float = 0.95) -> float:
-    """Share of unknown images taken for known, where `tpr` of the known ones are."""
-    rank = math.ceil(tpr * len(known))
-    bar = np.sort(known)[::-1][rank - 1]
-    return float((unknown >= bar).mean())

@@ -1,67 +1,66 @@
-"""The command line: one small function a command.
+"""The command line: one module a command, imported when that command is asked for.
 
 Progress and errors go to stderr, results to stdout. Exit code 0 done, 1 failed with a sentence
-that names the fix, 2 wrong usage. Torch is imported only by what needs it.
+that names the fix, 2 wrong usage. A command's module shows its help without importing torch.
 """
 
 import os
 import sys
-from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
 from io import TextIOWrapper
 
 from pydantic import ValidationError
 
-from ovor.cli.analyses import cost_command, doctor_command, figure_command
-from ovor.cli.ask import evaluate_command, inspect_command, predict_command
 from ovor.cli.exits import stopped, wrong_usage
-from ovor.cli.grid import grid_command
-from ovor.cli.learn import forget_command, learn_command
-from ovor.cli.report import report_command
-from ovor.cli.run import run_command
-from ovor.cli.serve import serve_command
-from ovor.cli.share import drawings_command, export_command, fetch_command, share_command
 from ovor.errors import explain, in_words, one_line
 
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    "learn": learn_command,
-    "predict": predict_command,
-    "evaluate": evaluate_command,
-    "inspect": inspect_command,
-    "forget": forget_command,
-    "export": export_command,
-    "share": share_command,
-    "fetch": fetch_command,
-    "serve": serve_command,
-    "drawings": drawings_command,
-    "run": run_command,
-    "grid": grid_command,
-    "report": report_command,
-    "cost": cost_command,
-    "figure": figure_command,
-    "doctor": doctor_command,
+# NAME is `NAME_command` of the module ovor.cli.NAME.
+COMMANDS = {
+    "learn": "Teach the classes in a folder to a model, as its next task.",
+    "predict": "Name the class of images, or say that it is unknown.",
+    "evaluate": "How often a model is right, per class and task, and how well it tells the "
+    "unknown.",
+    "inspect": "What a model file holds: tasks, classes, counts, backbone, thresholds, size.",
+    "forget": "Take a class out of a model.",
+    "export": "Write a model as ONNX, or as a file with its backbone inside.",
+    "share": "Put a model on the Hugging Face hub, or into a folder, with a description.",
+    "fetch": "Get a model that was shared.",
+    "serve": "Serve a model: an HTTP API and a page to ask and teach it.",
+    "drawings": "Write some of the embedded drawings as image files, to practise on.",
+    "run": "One experiment: method x data x tasks x seed. With no argument, OVOR on drawings.",
+    "grid": "A table of the paper: every run that is missing, then means against the paper's "
+    "figures.",
+    "report": "One HTML page about runs: tables, intervals and charts, with all it needs inside.",
+    "cost": "Learnable parameters, stored numbers and FLOPs of every method, beside the paper's.",
+    "figure": "A figure of the paper, drawn from real training, and its numbers.",
+    "doctor": "What this machine has, which data sets are found, and how to get what is missing.",
 }
 
 
 def overview() -> str:
+    """Return the help of the whole command line."""
     lines = [
         "usage: ovor COMMAND [OPTIONS]",
         "",
         "Class-incremental learning that keeps no old image.",
         "",
         "commands:",
+        *(f"  {name:<10} {summary}" for name, summary in COMMANDS.items()),
+        "",
+        "ovor COMMAND --help tells more; ovor --version prints the version.",
     ]
-    for name, command in COMMANDS.items():
-        lines.append(f"  {name:<10} {(command.__doc__ or '').strip()}")
-    lines += ["", "ovor COMMAND --help tells more; ovor --version prints the version."]
     return "\n".join(lines)
 
 
 def failed(sentence: str) -> int:
+    """Print why a command failed, and return its exit code."""
     print(f"ovor: {one_line(sentence)}", file=sys.stderr)
     return 1
 
 
 def main() -> None:
+    """Carry out the command that the arguments name; whatever goes wrong becomes a sentence."""
     if isinstance(sys.stdout, TextIOWrapper):  # a file's name goes out by the bytes it came in
         sys.stdout.reconfigure(errors="surrogateescape")
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # no line for each try to reach the hub
@@ -69,15 +68,14 @@ def main() -> None:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
         sys.exit(0 if argv else 2)
-    if argv[0] == "--version":
-        from importlib.metadata import version
-
+    name = argv[0]
+    if name == "--version":
         print(version("ovor"))
         return
-    if argv[0] not in COMMANDS:
-        sys.exit(wrong_usage(f"ovor: there is no command {argv[0]!r}; ovor --help lists them."))
+    if name not in COMMANDS:
+        sys.exit(wrong_usage(f"ovor: there is no command {name!r}; ovor --help lists them."))
     try:
-        COMMANDS[argv[0]](argv[1:])
+        getattr(import_module(f"ovor.cli.{name}"), f"{name}_command")(argv[1:])
     except ValidationError as error:
         sys.exit(wrong_usage(f"ovor: {one_line(explain(error))}."))
     except BrokenPipeError:  # `ovor run | head`: nobody reads on

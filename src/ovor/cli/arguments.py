@@ -11,19 +11,32 @@ from pydantic import TypeAdapter
 from ovor.cli.exits import wrong_usage
 
 Arguments = TypeVar("Arguments")
+
+
+def optional(metavar: str, about: str | None = None) -> Any:
+    """Return what describes a flag whose default its help tells in words, if at all."""
+    return tyro.conf.arg(metavar=metavar, help=about, help_behavior_hint="")
+
+
 Model = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
+ModelFile = Annotated[
+    tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL", help="a model file")
+]
+Folder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
+MovedBackbone = Annotated[
+    str | None, optional("NAME", "where the model's backbone is now, if not where it was")
+]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+OnError = Literal["stop", "skip"]
 Rename = Annotated[  # given twice, both count
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="OLD=NEW")
 ]
-
-
-def optional(metavar: str) -> Any:
-    """For a flag whose default its help tells in words, if at all."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+Json = Annotated[bool, tyro.conf.arg(help="print one JSON value, and nothing else")]
+Debug = Annotated[bool, tyro.conf.arg(help="show tracebacks")]
 
 
 def parse(kind: type[Arguments], argv: list[str], name: str, description: str) -> Arguments:
+    """Return the arguments of a command, or print its help or what is wrong, and exit."""
     found = tyro.cli(
         kind,
         args=argv,
@@ -36,7 +49,7 @@ def parse(kind: type[Arguments], argv: list[str], name: str, description: str) -
 
 
 def renames(given: Sequence[str]) -> dict[str, str]:
-    """From OLD=NEW, each."""
+    """Return the new names of classes by the old ones, from texts OLD=NEW."""
     found: dict[str, str] = {}
     for text in given:
         old, _, new = text.partition("=")

@@ -4,10 +4,12 @@ import sys
 
 
 def wrong_usage(sentence: str) -> int:
+    """Print what is wrong with the arguments, and return the exit code for it."""
     print(sentence, file=sys.stderr)
     return 2
 
 
 def stopped(sentence: str) -> int:
+    """Print what Ctrl-C has left, and return the exit code for it."""
     print(sentence, file=sys.stderr)
     return 130

@@ -5,19 +5,21 @@ import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 from pydantic import Field
+from rich.console import Console
 
-from ovor.cli.arguments import Device, optional, parse
+from ovor.cli.arguments import Debug, Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
 from ovor.config import Count, Positive, Run
 from ovor.errors import OvorError
-
-if TYPE_CHECKING:
-    from ovor.experiments.executors.base import Executor
+from ovor.experiments.executors.base import Executor, ExecutorError
+from ovor.experiments.executors.local import Work, on_this_machine
+from ovor.experiments.progress import GridProgress
+from ovor.experiments.tables import TABLES, sections
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,11 @@ class GridArguments:
     """print the table as Markdown"""
     json: bool = False
     """print the table as JSON, and nothing else"""
-    debug: bool = False
-    """show tracebacks"""
+    debug: Debug = False
 
 
 def grid_command(argv: list[str]) -> None:
-    """A table of the paper: every run that is missing, then means against the paper's figures."""
-    from ovor.experiments.tables import TABLES, sections
-
+    """Do the runs of a table that are missing, and print the table."""
     listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
     arguments = parse(
         GridArguments,
@@ -90,11 +89,7 @@ def grid_command(argv: list[str]) -> None:
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
         )
     check_place(arguments)
-    from rich.console import Console
-
     from ovor.experiments import grid, summary
-    from ovor.experiments.executors.base import ExecutorError
-    from ovor.experiments.progress import GridProgress
     from ovor.report import make
 
     table, parts = sections(
@@ -109,7 +104,7 @@ def grid_command(argv: list[str]) -> None:
         rows = [row for part in parts for row in part.rows]
         try:
             with GridProgress(len(rows) * len(seeds)) as progress:
-                place = chosen_place(arguments)
+                place = chosen_place(arguments, grid.execute_one)
                 runs = grid.run_on(place, rows, seeds, arguments.out, progress)
                 for row, seed, result in runs:
                     progress.done(f"{row.label}, seed {seed}", result)
@@ -134,7 +129,7 @@ def grid_command(argv: list[str]) -> None:
 
 
 def check_place(arguments: GridArguments) -> None:
-    """Flags that exclude or need each other."""
+    """Refuse flags that exclude each other, or one without the other that it needs."""
     if arguments.ray and arguments.slurm:
         sys.exit(wrong_usage("ovor: --ray and --slurm are two places for the runs: choose one."))
     if arguments.slurm_options and not arguments.slurm:
@@ -145,8 +140,11 @@ def check_place(arguments: GridArguments) -> None:
         sys.exit(wrong_usage("ovor: SLURM gives whole GPUs alone: choose whole --gpus-per-run."))
 
 
-def chosen_place(arguments: GridArguments) -> "AbstractContextManager[Executor]":
-    """Ray and submitit are imported where they are chosen, and once there is something to run."""
+def chosen_place(arguments: GridArguments, work: Work) -> AbstractContextManager[Executor]:
+    """Return who does the runs: Ray, SLURM or processes of this machine.
+
+    The first two are imported where they are chosen, once there is something to run.
+    """
     if arguments.ray:
         from ovor.experiments.executors.ray import on_ray
 
@@ -157,14 +155,11 @@ def chosen_place(arguments: GridArguments) -> "AbstractContextManager[Executor]"
         from ovor.experiments.executors.slurm import on_slurm
 
         return on_slurm(sbatch_options(arguments), arguments.out, arguments.jobs)
-    from ovor.experiments.executors.local import on_this_machine
-    from ovor.experiments.grid import execute_one
-
-    return on_this_machine(arguments.jobs or os.cpu_count() or 1, execute_one)
+    return on_this_machine(arguments.jobs or os.cpu_count() or 1, work)
 
 
 def sbatch_options(arguments: GridArguments) -> dict[str, str | bool]:
-    """By the names of sbatch; one without a value is a switch, such as exclusive."""
+    """Return the options of each job by sbatch's names; one without a value is a switch."""
     found: dict[str, str | bool] = {"partition": arguments.slurm or ""}
     gpus = arguments.gpus_per_run or (1 if arguments.device == "cuda" else 0)
     if gpus:
@@ -176,7 +171,7 @@ def sbatch_options(arguments: GridArguments) -> dict[str, str | bool]:
 
 
 def adapt(run: Run, arguments: GridArguments) -> Run:
-    """The run of a table on another backbone or device, or shorter."""
+    """Return the run of a table as the flags change it."""
     changed = replace(
         run,
         device=arguments.device,

@@ -1,4 +1,4 @@
-"""`ovor learn` and `ovor forget`: what changes a growing classifier."""
+"""`ovor learn`: new classes for a model, as its next task."""
 
 import json
 import sys
@@ -6,25 +6,37 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
-import tyro
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
-from ovor.cli.arguments import Device, Model, Rename, optional, parse, renames
+import ovor
+from ovor.classifier.lock import check_place, checkpoint_of, locked
+from ovor.cli.arguments import (
+    Debug,
+    Device,
+    Folder,
+    Model,
+    OnError,
+    Rename,
+    optional,
+    parse,
+    renames,
+)
 from ovor.cli.exits import stopped
+from ovor.cli.inspect import size
 from ovor.config import Count, Fraction, Positive
+from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
-
-if TYPE_CHECKING:
-    from ovor.classifier.model import Classifier
+from ovor.experiments.progress import RunProgress
+from ovor.presets import ALIASES
 
 
 @dataclass(frozen=True)
 class LearnArguments:
     model: Model
     """the model file, such as garden.ovor; made if it does not exist"""
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
+    folder: Folder
     """one sub-folder of images per class"""
     backbone: Annotated[str | None, optional("NAME")] = None
     """of a new model: embedded (28-pixel drawings only), a timm name with its tag, or a file
@@ -35,7 +47,7 @@ class LearnArguments:
     """learn classes under other names than those of their folders"""
     skip_known: bool = False
     """leave out classes that the model knows already"""
-    on_error: Literal["stop", "skip"] = "stop"
+    on_error: OnError = "stop"
     """at an image that cannot be read: stop, or list it and go on without it"""
     dry_run: bool = False
     """show what would be learned, the memory and the time; learn nothing"""
@@ -49,7 +61,7 @@ class LearnArguments:
     """images per step, at most"""
     lr: Annotated[Positive | None, optional("FLOAT")] = None
     """learning rate"""
-    seed: Annotated[Annotated[int, Field(ge=0)] | None, optional("INT")] = None
+    seed: Annotated[NonNegativeInt | None, optional("INT")] = None
     """of initial weights, augmentation and noise (default: 0)"""
     false_alarms: Annotated[Fraction | None, optional("FLOAT")] = None
     """share of images of learned classes that may be called unknown (default: 0.05)"""
@@ -57,18 +69,17 @@ class LearnArguments:
     """share of images kept out of training to set that (default: 0.1)"""
     device: Device = "auto"
     """where to compute"""
-    workers: Annotated[Annotated[int, Field(ge=0)] | None, optional("INT")] = None
+    workers: Annotated[NonNegativeInt | None, optional("INT")] = None
     """processes that load images (default: 0)"""
     num_heads: Annotated[Count | None, optional("INT")] = None
     """attention heads of a new model's backbone, if they are not 64 wide"""
     json: bool = False
     """print what was learned as JSON, and nothing else"""
-    debug: bool = False
-    """show tracebacks"""
+    debug: Debug = False
 
 
 def learn_command(argv: list[str]) -> None:
-    """Teach the classes in a folder to a model, as its next task."""
+    """Learn a folder's classes and save the model, or say what that would take."""
     arguments = parse(
         LearnArguments,
         argv,
@@ -77,62 +88,86 @@ def learn_command(argv: list[str]) -> None:
         "none is kept. Killed at any moment, the model is as before, and --resume goes on.",
     )
     rename = renames(arguments.rename)
-    from ovor.classifier.file import alone, check_place, unfinished
-    from ovor.experiments.progress import RunProgress
-
     check_place(arguments.model)
-    path, checkpoint = arguments.model, unfinished(arguments.model)
-    with nullcontext() if arguments.dry_run else alone(path):
+    with nullcontext() if arguments.dry_run else locked(arguments.model):
         model = open_model(arguments)
-        if not arguments.dry_run:
-            settle(checkpoint, model, arguments)
-        try:
-            with RunProgress(model.run()) as progress:
-                lesson = model.lesson(
-                    arguments.folder,
-                    rename=rename,
-                    skip_known=arguments.skip_known,
-                    on_error=arguments.on_error,
-                    listen=progress,
-                )
-                notes = [*lesson.notes, *cautions(model, lesson)]
-                for note in notes:
-                    progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
-                if not arguments.dry_run:
-                    model.learn_lesson(lesson, checkpoint, progress)
-        except KeyboardInterrupt:
-            if not checkpoint.exists():
-                raise
-            sys.exit(
-                stopped(
-                    f"Stopped; {path} is as before. Continue with the same command and --resume."
-                )
-            )
-        from ovor.cli import model_text
-
         if arguments.dry_run:
-            plan = {**model_text.plan(model, lesson), "notes": notes}
-            print(json.dumps(plan) if arguments.json else model_text.plan_in_words(plan))
-            return
-        model.save(path)
-        checkpoint.unlink(missing_ok=True)
+            plan(model, arguments, rename)
+        else:
+            learn(model, arguments, rename)
+
+
+def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, str]) -> None:
+    """Read what is to be learned, and print what learning it would take."""
+    from ovor.classifier.fit import estimate
+
+    with RunProgress(model.run()) as progress:
+        lesson, notes = read(model, arguments, rename, progress)
+    cost = estimate(model.snapshot(), lesson, model.hold_out)
+    found = {
+        "task": len(model.tasks_) + 1,
+        "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),
+        "known_classes": len(model.classes_),
+        "backbone": model.network().name,
+        "method": model.run().name,
+        "seconds": round(cost.seconds, 1),
+        "megabytes": round(cost.megabytes),
+        "notes": notes,
+    }
+    print(json.dumps(found) if arguments.json else plan_in_words(found))
+
+
+def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, str]) -> None:
+    """Learn the task, save the model, and print what it knows now."""
+    path, checkpoint = arguments.model, checkpoint_of(arguments.model)
+    settle(checkpoint, model, arguments)
+    try:
+        with RunProgress(model.run()) as progress:
+            lesson, notes = read(model, arguments, rename, progress)
+            model.learn_task(lesson, checkpoint, progress)
+    except KeyboardInterrupt:
+        if not checkpoint.exists():
+            raise
+        sys.exit(
+            stopped(f"Stopped; {path} is as before. Continue with the same command and --resume.")
+        )
+    model.save(path)
+    checkpoint.unlink(missing_ok=True)
     if arguments.json:
-        print(json.dumps({**model_text.learned(model, path), "notes": notes}))
+        print(json.dumps({**learned(model, path), "notes": notes}))
     else:
-        print(model_text.learned_in_words(model, path))
+        print(learned_in_words(model, path))
 
 
-def open_model(arguments: LearnArguments) -> "Classifier":
-    """The model as it is in its file, or a new one."""
-    from ovor.classifier.model import Classifier
+def read(
+    model: "ovor.Classifier",
+    arguments: LearnArguments,
+    rename: dict[str, str],
+    progress: RunProgress,
+) -> tuple[Lesson, list[str]]:
+    """Return what is to be learned, and print what the user should know of it."""
+    lesson = model.read_task(
+        arguments.folder,
+        rename=rename,
+        skip_known=arguments.skip_known,
+        on_error=arguments.on_error,
+        listen=progress,
+    )
+    notes = [*lesson.notes, *cautions(model, lesson)]
+    for note in notes:
+        progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
+    return lesson, notes
 
+
+def open_model(arguments: LearnArguments) -> "ovor.Classifier":
+    """Return the model as it is in its file, or a new one."""
     settings = {
         name: value
         for name in ("epochs", "batch_size", "lr", "seed", "false_alarms", "hold_out", "workers")
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.model.exists():
-        model = Classifier.load(
+        model = ovor.Classifier.load(
             arguments.model, backbone=arguments.backbone, device=arguments.device
         )
         if arguments.method is not None:
@@ -142,15 +177,17 @@ def open_model(arguments: LearnArguments) -> "Classifier":
         settings["method"] = arguments.method
     if arguments.backbone is not None:
         settings["backbone"] = arguments.backbone
-    model = Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
+    model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
     model.run()
-    model.where()
+    model.torch_device()
     return model
 
 
-def settle(checkpoint: Path, model: "Classifier", arguments: LearnArguments) -> None:
-    """Is a lesson unfinished, and what is to become of it?"""
-    if checkpoint.exists() and (arguments.restart or is_done(checkpoint, model)):
+def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> None:
+    """Remove what an earlier lesson left, if it is done or not wanted; else ask for --resume."""
+    from ovor.classifier.fit import already_learned
+
+    if checkpoint.exists() and (arguments.restart or already_learned(checkpoint, model.tasks_)):
         checkpoint.unlink()
     if checkpoint.exists() and not arguments.resume:
         raise OvorError(
@@ -159,9 +196,8 @@ def settle(checkpoint: Path, model: "Classifier", arguments: LearnArguments) -> 
         )
 
 
-def check_method(model: "Classifier", method: str) -> None:
-    from ovor.presets import ALIASES
-
+def check_method(model: "ovor.Classifier", method: str) -> None:
+    """Refuse another method than the model's own."""
     if ALIASES.get(method, method) != model.run().name:
         raise OvorError(
             f"The model was made with {model.run().name}, and a model cannot change its method: "
@@ -169,14 +205,8 @@ def check_method(model: "Classifier", method: str) -> None:
         )
 
 
-def is_done(checkpoint: Path, model: "Classifier") -> bool:
-    from ovor.classifier.fit import already_learned
-
-    return already_learned(checkpoint, model.tasks_)
-
-
-def cautions(model: "Classifier", lesson: Any) -> Iterator[str]:
-    """What is allowed and probably not meant."""
+def cautions(model: "ovor.Classifier", lesson: Lesson) -> Iterator[str]:
+    """Yield a sentence for each thing that is allowed and probably not meant."""
     first = lesson.images.image(0)
     if model.backbone == "embedded" and min(first.size) > 2 * model.transform().size:
         yield (
@@ -185,44 +215,50 @@ def cautions(model: "Classifier", lesson: Any) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True)
-class ForgetArguments:
-    model: Model
-    """a model file; it is changed"""
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="CLASS")]
-    """the class to take out"""
-    backbone: Annotated[str | None, optional("NAME")] = None
-    """where the model's backbone is now, if not where it was"""
-    json: bool = False
-    """print one JSON value, and nothing else"""
-    debug: bool = False
-    """show tracebacks"""
-
-
-def forget_command(argv: list[str]) -> None:
-    """Take a class out of a model."""
-    arguments = parse(
-        ForgetArguments,
-        argv,
-        "forget",
-        "Take a class out of the head and the metadata of a model. What its images changed in a "
-        "prompt that all classes share stays.",
+def plan_in_words(plan: dict[str, Any]) -> str:
+    """Return what learning would take, in sentences."""
+    classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
+    return (
+        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}:\n{classes}\n"
+        f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
+        "on these images. Nothing was learned."
     )
-    from ovor.classifier.file import alone, check_finished
-    from ovor.classifier.model import Classifier
 
-    with alone(arguments.model):
-        check_finished(arguments.model)
-        model = Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
-        model.forget(arguments.name)
-        model.save(arguments.model)
-    if arguments.json:
-        print(json.dumps({"forgotten": arguments.name, "classes": model.classes_.tolist()}))
-        return
-    print(
-        f"{arguments.name!r} is out of {arguments.model}: its weights in the head, its name and "
-        f"its count are gone, and {len(model.classes_)} classes are left.\n"
-        "Not erased: what its images changed in weights that classes share (the prompt), what they "
-        "changed in the weights of classes learned with it, the threshold of their task, and any "
-        "copy or export made before. To erase those too, learn the model anew without the class."
+
+def learned(model: "ovor.Classifier", path: Path) -> dict[str, Any]:
+    """Return what was learned and how much the model holds now, as one value."""
+    task = model.tasks_[-1]
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "task": len(model.tasks_),
+        "classes": dict(zip(task.classes, task.images, strict=True)),
+        "held_out": task.held_out,
+        "threshold": task.threshold,
+        "all_classes": len(model.classes_),
+    }
+
+
+def learned_in_words(model: "ovor.Classifier", path: Path) -> str:
+    """Return what was learned, and how far its false alarms can be trusted, in sentences."""
+    task = model.tasks_[-1]
+    counts = ", ".join(f"{n} ({k})" for n, k in zip(task.classes, task.images, strict=True))
+    words = (
+        f"Task {len(model.tasks_)} learned: {counts}.\n"
+        f"{path} knows {len(model.classes_)} classes in {size(path.stat().st_size)}."
     )
+    wanted = model.false_alarms
+    if task.held_out < 1 / max(wanted, 1e-9) - 1:
+        few = f"{task.held_out} held-out image(s)" if task.held_out else "images learned from"
+        words += (
+            f"\nWhat is unknown was set by {few}. For {100 * wanted:g} % false alarms it takes at "
+            f"least {round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."
+        )
+    return words
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours, whichever fits it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

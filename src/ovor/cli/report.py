@@ -4,19 +4,22 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 import tyro
 
-from ovor.cli.arguments import optional, parse
+from ovor.cli.arguments import Debug, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.errors import OvorError
 
-if TYPE_CHECKING:
-    from ovor.report.make import Report
-
 Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
 Into = Annotated[Path | None, optional("FOLDER")]
+
+
+class Writable(Protocol):
+    """A report that can be written as a page."""
+
+    def write(self, path: Path) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,11 @@ class ReportArguments:
     """also write every chart's data as .csv"""
     json: bool = False
     """print the numbers as JSON, and nothing else"""
-    debug: bool = False
-    """show tracebacks"""
+    debug: Debug = False
 
 
 def report_command(argv: list[str]) -> None:
-    """One HTML page about runs: tables, intervals and charts, with all it needs inside."""
+    """Write a page about runs, and say where it is."""
     arguments = parse(
         ReportArguments,
         argv,
@@ -64,8 +66,8 @@ def report_command(argv: list[str]) -> None:
     print(f"Report in {arguments.out}")
 
 
-def write_report(make_report: Callable[[], "Report"], path: Path) -> None:
-    """At the end of a run or grid, whose results stand whatever becomes of the page."""
+def write_report(make_report: Callable[[], Writable], path: Path) -> None:
+    """Write the page that a run or grid ends with; its results stand whatever becomes of it."""
     try:
         make_report().write(path)
     except (OvorError, OSError) as error:

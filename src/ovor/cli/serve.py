@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 from pydantic import Field
 
-from ovor.cli.arguments import Device, Model, optional, parse
+from ovor.cli.arguments import Debug, Device, Model, MovedBackbone, optional, parse
 from ovor.config import Count, Positive
 from ovor.errors import OvorError
 from ovor.web.settings import Limits, Settings
@@ -30,8 +30,7 @@ class ServeArguments:
         tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")
     ] = field(default=())
     """a name that the server is reached by, such as a proxy's"""
-    backbone: Annotated[str | None, optional("NAME")] = None
-    """where the model's backbone is now, if not where it was"""
+    backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""
     exam: Annotated[Path | None, optional("FOLDER")] = None
@@ -50,12 +49,11 @@ class ServeArguments:
     """of a request"""
     max_seconds: Positive = DEFAULT.seconds
     """that a request may take to arrive"""
-    debug: bool = False
-    """show tracebacks"""
+    debug: Debug = False
 
 
 def serve_command(argv: list[str]) -> None:
-    """Serve a model: an HTTP API and a page to ask and teach it."""
+    """Serve a model until the process is told to end."""
     arguments = parse(
         ServeArguments,
         argv,
@@ -84,7 +82,7 @@ def serve_command(argv: list[str]) -> None:
             hosts=arguments.allow_host,
             backbone=arguments.backbone,
             device=arguments.device,
-            exam=arguments.exam,
+            evaluation=arguments.exam,
             queue=arguments.queue,
             limits=Limits(
                 image_bytes=arguments.max_image_bytes,

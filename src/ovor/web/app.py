@@ -1,4 +1,4 @@
-"""The routes. What they promise is in /openapi.json, which is made of these functions."""
+"""The routes of the API and the page. Names and docstrings of the functions go to /openapi.json."""
 
 import asyncio
 import json
@@ -14,29 +14,29 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 
-from ovor.web import asking, schemas, teaching
-from ovor.web.description import ERRORS, PREDICT_BODY, describe, teach_body
-from ovor.web.failures import Refused
-from ovor.web.job import FINAL, Job
-from ovor.web.security import MISTAKE, Guard, error
+from ovor.web import handlers, schemas
+from ovor.web.errors import INTERNAL, Refused, error_response
+from ovor.web.lessons import FINAL, Lesson
+from ovor.web.schemas import failures
+from ovor.web.security import Guard
 from ovor.web.service import Service
 
 STATIC = files("ovor.web") / "static"
-KINDS = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-OFTEN = 0.2  # seconds between events
-ALIVE = 15  # seconds after which a stream says that it is still there
+EVENT_SECONDS = 0.2  # between looks at a lesson
+ALIVE_SECONDS = 15  # after which a stream says that it is still there
 TaskId = Annotated[str, Path(description="as POST /tasks gave it")]
 
 
 def make_app(service: Service) -> Any:
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await service.start()
         yield
         await service.close()
@@ -45,7 +45,7 @@ def make_app(service: Service) -> Any:
         title="ovor",
         description="A classifier that learns new classes, task after task, and keeps no image.",
         version=version("ovor"),
-        lifespan=life,
+        lifespan=lifespan,
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -53,12 +53,13 @@ def make_app(service: Service) -> Any:
     add_pages(app)
     add_state(app, service)
     add_lessons(app, service)
-    app.add_exception_handler(Refused, lambda request, refused: error(refused))
-    app.add_exception_handler(HTTPException, plain)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
-    app.add_exception_handler(Exception, lambda request, mistake: error(MISTAKE))  # and the log
-    describe(app, service.settings.token is not None)
-    return Guard(app, service.settings, service.metrics)
+    app.add_exception_handler(Refused, lambda request, refused: error_response(refused))
+    app.add_exception_handler(HTTPException, no_route)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, bad_address)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, lambda request, bug: error_response(INTERNAL))
+    if service.settings.token:
+        schemas.require_token(app)
+    return Guard(app, service.settings, service.metrics.count)
 
 
 def add_pages(app: FastAPI) -> None:
@@ -72,9 +73,9 @@ def add_pages(app: FastAPI) -> None:
 
 
 def static(name: str) -> Response:
-    """A file of the package, found by its name in a list: no path is ever made of a request."""
+    """Return a file of the package, looked up in a list: no path is ever made of a request."""
     for entry in STATIC.iterdir():
-        kind = KINDS.get("." + entry.name.rpartition(".")[2])
+        kind = MEDIA_TYPES.get("." + entry.name.rpartition(".")[2])
         if entry.name == name and kind and entry.is_file():
             return Response(
                 entry.read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"}
@@ -86,7 +87,10 @@ def add_state(app: FastAPI, service: Service) -> None:
     @app.get(
         "/healthz",
         response_model=schemas.Health,
-        responses={503: {"model": schemas.Health, "description": "stopping"}, **ERRORS(403)},
+        responses={
+            503: {"model": schemas.Health, "description": "stopping"},
+            **failures(403),
+        },
     )
     async def healthz() -> Any:
         """Is it there? 503 while it stops."""
@@ -99,7 +103,7 @@ def add_state(app: FastAPI, service: Service) -> None:
         response_class=Response,
         responses={
             200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-            **ERRORS(401, 403),
+            **failures(401, 403),
         },
     )
     async def metrics() -> Response:
@@ -108,20 +112,20 @@ def add_state(app: FastAPI, service: Service) -> None:
             service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
-    @app.get("/model", response_model=schemas.ModelShown, responses=ERRORS(401, 403))
+    @app.get("/model", response_model=schemas.ModelShown, responses=failures(401, 403))
     async def model() -> Any:
         """What the model knows, and how well it has kept it."""
-        return service.model()
+        return service.model_json()
 
     @app.post(
         "/predict",
         response_model=schemas.Predictions,
-        responses=ERRORS(400, 401, 403, 408, 413, 415, 422, 429, 503),
-        openapi_extra=PREDICT_BODY,
+        responses=failures(400, 401, 403, 408, 413, 415, 422, 429, 503),
+        openapi_extra=schemas.PREDICT_BODY,
     )
     async def predict(request: Request) -> Any:
         """Name the classes of images, or say that they are unknown."""
-        return await asking.predict(service, request)
+        return await handlers.predict(service, request)
 
 
 def add_lessons(app: FastAPI, service: Service) -> None:
@@ -131,26 +135,28 @@ def add_lessons(app: FastAPI, service: Service) -> None:
         "/tasks",
         status_code=202,
         response_model=schemas.Begun,
-        responses=ERRORS(400, 401, 403, 408, 409, 413, 415, 422, 503),
-        openapi_extra=teach_body(2 if service.predictor.served.model.run().vor else 1),
+        responses=failures(400, 401, 403, 408, 409, 413, 415, 422, 503),
+        openapi_extra=schemas.lesson_body(2 if service.predictor.served.model.run().vor else 1),
     )
     async def teach(request: Request) -> Any:
         """Teach new classes, as the next task. One at a time; predictions go on meanwhile."""
-        job = await teaching.teach(service, request)
-        shown = job.shown()
-        return {key: shown[key] for key in ("id", "state", "classes")} | {"url": f"/tasks/{job.id}"}
+        begun = (await handlers.teach(service, request)).as_json()
+        shown = {key: begun[key] for key in ("id", "state", "classes")}
+        return shown | {"url": f"/tasks/{begun['id']}"}
 
-    @app.get("/tasks", response_model=schemas.Tasks, responses=ERRORS(401, 403))
+    @app.get("/tasks", response_model=schemas.Tasks, responses=failures(401, 403))
     async def tasks() -> Any:
         """The lessons since the server was started."""
-        return {"tasks": [job.shown() for job in reversed(lessons.jobs.values())]}
+        return {"tasks": [lesson.as_json() for lesson in reversed(lessons.by_id.values())]}
 
     @app.get(
-        "/tasks/{task}", response_model=schemas.TaskShown, responses=ERRORS(401, 403, 404, 422)
+        "/tasks/{task}",
+        response_model=schemas.TaskShown,
+        responses=failures(401, 403, 404, 422),
     )
     async def task(task: TaskId) -> Any:
         """How far a lesson is."""
-        return lessons.find(task).shown()
+        return lessons.find(task).as_json()
 
     @app.get(
         "/tasks/{task}/events",
@@ -160,7 +166,7 @@ def add_lessons(app: FastAPI, service: Service) -> None:
                 "description": "events `progress`, each with what GET /tasks/{task} says",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
-            **ERRORS(401, 403, 404, 422),
+            **failures(401, 403, 404, 422),
         },
     )
     async def events(task: TaskId) -> StreamingResponse:
@@ -170,54 +176,58 @@ def add_lessons(app: FastAPI, service: Service) -> None:
     @app.delete(
         "/tasks/{task}",
         response_model=schemas.TaskShown,
-        responses=ERRORS(401, 403, 404, 409, 422),
+        responses=failures(401, 403, 404, 409, 422),
     )
     async def cancel(task: TaskId) -> Any:
         """Stop a lesson; the model stays as it was."""
-        job = lessons.find(task)
-        if job.state not in FINAL:
-            await lessons.cancel(job)
-            if job.state == "cancelled":
-                return job.shown()
+        lesson = lessons.find(task)
+        if lesson.state not in FINAL:
+            await lessons.cancel(lesson)
+            if lesson.state == "cancelled":
+                return lesson.as_json()
         raise Refused(
-            409, f"This lesson has ended already ({job.state}): there is nothing to cancel."
+            409, f"This lesson has ended already ({lesson.state}): there is nothing to cancel."
         )
 
 
-async def stream(job: Job) -> AsyncIterator[str]:
+async def stream(lesson: Lesson) -> AsyncIterator[str]:
     last, quiet = "", 0.0
     while True:
-        shown = job.shown()
+        shown = lesson.as_json()
         text = json.dumps(shown)
         if text != last:
             yield f"event: progress\ndata: {text}\n\n"
             last, quiet = text, 0.0
-        elif quiet > ALIVE:
+        elif quiet > ALIVE_SECONDS:
             yield ": still there\n\n"
             quiet = 0.0
         if shown["state"] in FINAL:
             return
-        await asyncio.sleep(OFTEN)
-        quiet += OFTEN
+        await asyncio.sleep(EVENT_SECONDS)
+        quiet += EVENT_SECONDS
 
 
-async def plain(request: Request, found: HTTPException) -> Response:
+async def no_route(request: Request, found: HTTPException) -> Response:
     sentences = {
         404: "There is nothing here: the API is described in /openapi.json.",
         405: "This method is not for this address: the API is described in /openapi.json.",
     }
-    answer = error(Refused(found.status_code, sentences.get(found.status_code, str(found.detail))))
+    response = error_response(
+        Refused(found.status_code, sentences.get(found.status_code, str(found.detail)))
+    )
     if found.status_code == 405:
-        answer.headers["Allow"] = ", ".join(allowed(request))
-    return answer
+        response.headers["Allow"] = ", ".join(allowed(request))
+    return response
 
 
 def allowed(request: Request) -> list[str]:
-    """By all routes of the address; the first that matches would tell its own alone."""
+    """Return the methods of all routes of an address; Starlette would list those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     here = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
     return sorted({method for route in here for method in route.methods or ()})
 
 
-async def invalid(request: Request, found: RequestValidationError) -> Response:
-    return error(Refused(422, "The address is not valid: the API is described in /openapi.json."))
+async def bad_address(request: Request, found: RequestValidationError) -> Response:
+    return error_response(
+        Refused(422, "The address is not valid: the API is described in /openapi.json.")
+    )

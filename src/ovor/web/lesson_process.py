@@ -1,7 +1,7 @@
-"""A lesson, in a process of its own: the server goes on answering, and a crash stays here.
+"""A lesson, in a process of its own: the server goes on predicting, and a crash stays here.
 
 What to learn comes as a line of JSON on standard input, which the server then keeps open: when it
-ends, the server is gone, and so is this process. What happens goes out as lines of JSON.
+is closed, the server is gone, and this process ends. Reports go to standard output, as JSON lines.
 """
 
 import json
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ovor.config import Run
 from ovor.errors import in_words
 from ovor.events import (
     Event,
@@ -25,10 +26,12 @@ from ovor.events import (
 )
 from ovor.experiments.progress import WORK, work_per_image
 
-OFTEN = 0.1  # seconds between reports
+REPORT_SECONDS = 0.1  # between two of them
 
 
-class Reports:
+class Reporter:
+    """Writes reports to the server: the fields of a lesson that have changed."""
+
     def __init__(self, pipe: BinaryIO) -> None:
         self.pipe = pipe
 
@@ -38,9 +41,9 @@ class Reports:
 
 
 class Meter:
-    """Listens to a lesson; reports which part of the work is done, not too often."""
+    """Listens to a lesson, and reports which share of the work is done, not too often."""
 
-    def __init__(self, report: Reports, run: Any) -> None:
+    def __init__(self, report: Reporter, run: Run) -> None:
         self.report, self.run = report, run
         self.done, self.total = 0, 1
         self.last = 0.0
@@ -55,7 +58,7 @@ class Meter:
         ):
             return
         self.done += WORK[type(event)] * event.images
-        if time.monotonic() - self.last < OFTEN:
+        if time.monotonic() - self.last < REPORT_SECONDS:
             return
         self.last = time.monotonic()
         doing = "measuring" if isinstance(event, ImagesTested) else "learning"
@@ -66,10 +69,10 @@ class Meter:
 
 def main() -> None:
     pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no report
+    os.dup2(2, 1)  # so that what libraries print is no report
     order = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=follow, daemon=True).start()
-    report = Reports(pipe)
+    threading.Thread(target=end_with_server, daemon=True).start()
+    report = Reporter(pipe)
     try:
         learn(order, report)
     except Exception as error:
@@ -79,24 +82,26 @@ def main() -> None:
         sys.exit(1)
 
 
-def follow() -> None:
-    # Not through sys.stdin, whose lock processes that load images would inherit, held.
+def end_with_server() -> None:
+    """Wait until standard input is closed; then kill this process and its children."""
+    # Not by sys.stdin: processes that load images would inherit its lock, and it would be held.
     while os.read(0, 4096):
         pass
-    os.killpg(os.getpid(), signal.SIGKILL)  # with those processes
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
-def learn(order: dict[str, Any], report: Reports) -> None:
+def learn(order: dict[str, Any], report: Reporter) -> None:
+    """Teach the model that an order names, and save it; the file changes at once or not at all."""
     import torch
 
-    from ovor.classifier.file import alone, check_finished
-    from ovor.classifier.fit import parted
+    from ovor.classifier.fit import split_validation
+    from ovor.classifier.lock import check_finished, locked
     from ovor.classifier.model import Classifier
     from ovor.data.task_data import read_lesson
 
     torch.set_num_threads(order["threads"])
     path, images = Path(order["model"]), [Path(image) for image in order["images"]]
-    with alone(path):
+    with locked(path):
         check_finished(path)
         model = Classifier.load(path, backbone=order["backbone"], device=order["device"])
         usual = {"epochs": model.epochs, "workers": model.workers}
@@ -106,19 +111,18 @@ def learn(order: dict[str, Any], report: Reports) -> None:
             images, order["labels"], model.classes_.tolist(), rename={}, skip_known=False
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
-        model.learn_lesson(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
+        model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
         number = len(model.tasks_) - 1
-        train, held = parted(lesson, model.hold_out, (model.run().seed, number), 0)
-        aside = [] if held is train else [lesson.images.items[i] for i in held.indices]
+        train, held = split_validation(lesson, model.hold_out, (model.run().seed, number), 0)
+        kept = [] if held is train else [lesson.images.items[i] for i in held.indices]
         report(state="saving", doing="saving", progress=1.0)
         model.set_params(**usual)
         model.save(path)
-        report(saved=number + 1, accuracy=model.tasks_[-1].accuracy, aside=names(aside))
-
-
-def names(images: list[Path]) -> list[int]:
-    """The server numbers its files."""
-    return [int(image.name) for image in images]
+        report(
+            task=number + 1,
+            accuracy=model.tasks_[-1].accuracy,
+            validation=[int(image.name) for image in kept],
+        )
 
 
 if __name__ == "__main__":

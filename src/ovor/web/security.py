@@ -1,4 +1,4 @@
-"""Who may ask: the checks before any route, and the headers of every answer.
+"""Who may send requests: the checks before any route, and the headers of every response.
 
 Without a token any page that a browser shows could send requests to a server on the same machine;
 so requests of other origins and for other host names are refused.
@@ -8,14 +8,13 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ovor.errors import in_words, one_line
-from ovor.web.failures import Refused
-from ovor.web.metrics import Metrics
+from ovor.web.errors import INTERNAL, Refused, error_response
 from ovor.web.settings import Settings
 
 POLICY = (
@@ -31,7 +30,6 @@ HEADERS = [
 OPEN = ("/", "/healthz")  # and /static: no token needed
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DRAIN_SECONDS, DRAIN_BYTES = 2, 2**26
-MISTAKE = Refused(500, "This went wrong in the server, not in the request: its log says more.")
 log = logging.getLogger("ovor.web")
 
 
@@ -45,30 +43,19 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_of(settings: Settings) -> frozenset[str] | None:
-    """Names that the server answers to; None: any, as only a token opens it."""
+    """Return the names that the server may be called by; None: any, as only a token opens it."""
     if settings.token and not settings.hosts and not is_loopback(settings.host):
         return None
     return frozenset(name.lower() for name in (*LOOPBACK, settings.host, *settings.hosts))
 
 
-def error(refused: Refused) -> JSONResponse:
-    said: dict[str, object] = {"error": str(refused)}
-    if refused.images:
-        said["images"] = [
-            {"index": fault.index, "name": fault.name, "error": fault.error}
-            for fault in refused.images
-        ]
-    headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
-    if refused.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(said, refused.status, headers)
-
-
 class Guard:
-    """Around the whole app."""
+    """Wraps the whole app: checks every request, and counts it by route, method and status."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.metrics, self.debug = app, metrics, settings.debug
+    def __init__(
+        self, app: ASGIApp, settings: Settings, count: Callable[[str | None, str, int], None]
+    ) -> None:
+        self.app, self.count, self.debug = app, count, settings.debug
         self.token = settings.token.encode() if settings.token else None
         self.hosts = hosts_of(settings)
 
@@ -80,15 +67,15 @@ class Guard:
             self.check(scope)
             await self.app(scope, exchange.receive, exchange.send)
         except Refused as refused:
-            await error(refused)(scope, exchange.receive, exchange.send)
+            await error_response(refused)(scope, exchange.receive, exchange.send)
         except Exception as mistake:
             where = one_line(f"{scope['method']} {scope['path']}")
             log.error("%s: %s", where, in_words(mistake), exc_info=self.debug)
             if not exchange.status:
-                await error(MISTAKE)(scope, exchange.receive, exchange.send)
+                await error_response(INTERNAL)(scope, exchange.receive, exchange.send)
         finally:
             route = getattr(scope.get("route"), "path", None)
-            self.metrics.count(route, scope["method"], exchange.status)
+            self.count(route, scope["method"], exchange.status)
 
     def check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
@@ -101,12 +88,10 @@ class Guard:
             )
         self.check_token(scope["path"], headers.get(b"authorization", b""))
         origin = headers.get(b"origin")
-        if scope["method"] not in ("GET", "HEAD") and origin is not None:
-            where = urlsplit_quietly(origin.decode("latin-1").lower())
-            if where != host:
-                raise Refused(
-                    403, "Requests of other web pages are refused: use this server's own."
-                )
+        if scope["method"] in ("GET", "HEAD") or origin is None:
+            return
+        if address_of(origin.decode("latin-1").lower()) != host:
+            raise Refused(403, "Requests of other web pages are refused: use this server's own.")
 
     def check_token(self, path: str, given: bytes) -> None:
         if self.token is None or path in OPEN or path.startswith("/static/"):
@@ -117,13 +102,14 @@ class Guard:
 
 
 def name_of(host: str) -> str:
-    """Without the port: what forwards another one here is no danger."""
+    """Return a Host header without its port: what forwards another port here is no danger."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
-def urlsplit_quietly(origin: str) -> str:
+def address_of(origin: str) -> str:
+    """Return host and port of an Origin header; nothing where it is no web page's."""
     try:
         found = urlsplit(origin)
     except ValueError:
@@ -132,17 +118,16 @@ def urlsplit_quietly(origin: str) -> str:
 
 
 class Exchange:
-    """One request and its answer: adds headers, and reads on before it says no.
+    """One request and its response: adds headers, and reads the body's rest before an error.
 
-    A client that is still sending when the connection closes would not see the answer.
+    A client that is still sending when the connection closes would not see the response.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.path = scope["path"]
         self.inner_receive, self.inner_send = receive, send
         self.status = 0
-        self.whole = False
-        # It waits for a word before it sends anything: an answer will do.
+        self.whole = False  # the body has arrived
+        # The client waits for a word before it sends the body: a response will do.
         self.waits = (b"expect", b"100-continue") in scope["headers"]
 
     async def receive(self) -> Message:
@@ -162,6 +147,7 @@ class Exchange:
         await self.inner_send(message)
 
     async def drain(self) -> None:
+        """Read what the client still sends, for a while."""
         left = DRAIN_BYTES
         try:
             async with asyncio.timeout(DRAIN_SECONDS):

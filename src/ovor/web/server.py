@@ -1,4 +1,4 @@
-"""From the settings to a server that runs: its socket, its signals, its log."""
+"""Start a server from its settings: the socket, the signals, the log."""
 
 import asyncio
 import logging
@@ -10,29 +10,29 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ovor.classifier.file import unfinished
+from ovor.classifier.lock import checkpoint_of
 from ovor.errors import OvorError
 from ovor.web.app import make_app
 from ovor.web.security import is_loopback
 from ovor.web.service import Service
 from ovor.web.settings import Settings
 
-GRACE = 30  # seconds that requests have to end
-HEADERS = 20  # seconds that the headers of a request may take
+GRACE_SECONDS = 30  # that requests have to end
+HEADER_SECONDS = 20  # that the headers of a request may take
 log = logging.getLogger("ovor.web")
 
 
 def serve(settings: Settings) -> None:
-    """Until a signal ends it."""
+    """Serve a model until a signal ends it."""
     if not settings.token and not is_loopback(settings.host):
         raise OvorError(
             f"Whoever reaches {settings.host} could teach the model: set a token (OVOR_TOKEN, or "
             "--token), or serve this machine alone (--host 127.0.0.1)."
         )
     start_log(settings.debug)
-    with bound(settings.host, settings.port) as listening:
+    with listen(settings.host, settings.port) as listening:
         service = Service(settings)
-        if unfinished(settings.model).exists():
+        if checkpoint_of(settings.model).exists():
             log.warning("a lesson begun on the command line is unfinished: nothing can be taught")
         config = uvicorn.Config(
             make_app(service),
@@ -41,13 +41,13 @@ def serve(settings: Settings) -> None:
             server_header=False,
             proxy_headers=False,
             ws="none",
-            http=Prompt,
-            timeout_graceful_shutdown=GRACE,
+            http=ImpatientProtocol,
+            timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        Running(config, service, address(settings.host, listening)).run([listening])
+        Server(config, service, url(settings.host, listening)).run([listening])
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
@@ -62,7 +62,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def address(host: str, listening: socket.socket) -> str:
+def url(host: str, listening: socket.socket) -> str:
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listening.getsockname()[1]}"
 
@@ -75,66 +75,68 @@ def start_log(debug: bool) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if debug else logging.CRITICAL)
 
 
-class Prompt(H11Protocol):
-    """Closes a connection whose request has not told its headers in time."""
+class ImpatientProtocol(H11Protocol):
+    """Closes a connection whose request has not sent its headers in time."""
 
-    late: asyncio.TimerHandle | None = None
+    timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.watch()
+        self.start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self.watch()
+        self.start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.calm()
+        self.stop_timer()
         super().connection_lost(exc)
 
-    def watch(self) -> None:
+    def start_timer(self) -> None:
         if self.conn.their_state is not h11.IDLE:  # a request has begun: its body is timed apart
-            self.calm()
-        elif self.late is None:
-            self.late = self.loop.call_later(HEADERS, self.transport.close)
+            self.stop_timer()
+        elif self.timer is None:
+            self.timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
-    def calm(self) -> None:
-        if self.late:
-            self.late.cancel()
-        self.late = None
+    def stop_timer(self) -> None:
+        if self.timer:
+            self.timer.cancel()
+        self.timer = None
 
 
-class Running(uvicorn.Server):
-    """Ends at a signal, when the lesson that goes on has been saved; at a second one, without."""
+class Server(uvicorn.Server):
+    """Stops at a signal when the lesson that goes on is saved; at a second signal cancels it."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, address: str) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, url: str) -> None:
         super().__init__(config)
-        self.service, self.address = service, address
+        self.service, self.url = service, url
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.ending: set[asyncio.Task[None]] = set()
+        self.stopping: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        print(f"Serving {self.service.settings.model} at {self.address}", flush=True)
+        print(f"Serving {self.service.settings.model} at {self.url}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.loop is None:
             self.should_exit = True
         else:
-            self.loop.call_soon_threadsafe(self.begin_end)
+            self.loop.call_soon_threadsafe(self.begin_stop)
 
-    def begin_end(self) -> None:
+    def begin_stop(self) -> None:
         again, self.service.stopping = self.service.stopping, True
-        self.ending.add(asyncio.create_task(self.cancel() if again else self.end()))
+        self.stopping.add(
+            asyncio.create_task(self.cancel_all() if again else self.stop_after_lesson())
+        )
 
-    async def end(self) -> None:
+    async def stop_after_lesson(self) -> None:
         if self.service.lessons.current:
             log.info("stopping when the lesson has been learned; again to cancel it")
         await self.service.lessons.finish()
         self.should_exit = True
 
-    async def cancel(self) -> None:
+    async def cancel_all(self) -> None:
         if self.service.lessons.current:
             log.info("cancelling the lesson")
             await self.service.lessons.cancel(self.service.lessons.current)

@@ -1,50 +1,88 @@
-"""All that a running server has: the model that answers, the lesson that goes on, the exams."""
+"""All that a running server holds: the served model, lessons, evaluation and metrics."""
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ovor.errors import in_words
-from ovor.web.exams import Exams
-from ovor.web.failures import Refused
-from ovor.web.lessons import Lessons
-from ovor.web.metrics import Metrics
-from ovor.web.predicting import Predictor
-from ovor.web.scratch import Scratch
-from ovor.web.served import Mark, Served, load, mark_of
-from ovor.web.settings import Settings
-from ovor.web.uploads import Budget
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-WATCH = 2  # seconds between looks at the model's file
+from ovor.errors import in_words
+from ovor.web.errors import Refused
+from ovor.web.evaluation import Evaluation
+from ovor.web.lessons import Lessons
+from ovor.web.predictor import FileStamp, Predictor, ServedModel, file_stamp, load
+from ovor.web.schemas import LimitsShown
+from ovor.web.settings import Settings
+from ovor.web.upload import MemoryBudget, Scratch
+
+WATCH_SECONDS = 2  # between looks at the model's file
+METHODS = ("GET", "POST", "DELETE")  # that are counted by name
 log = logging.getLogger("ovor.web")
+
+
+class Metrics:
+    """What Prometheus reads: a registry of our own, labelled by the routes that there are."""
+
+    def __init__(self) -> None:
+        own = self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "ovor_requests",
+            "Requests by route, method and status",
+            ("route", "method", "status"),
+            registry=own,
+        )
+        self.seconds = Histogram(
+            "ovor_prediction_seconds",
+            "Seconds from a prediction's first byte to its answer",
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=own,
+        )
+        self.images = Counter("ovor_images_predicted", "Images predicted", registry=own)
+        self.lessons = Counter(
+            "ovor_lessons", "Lessons that have ended, by state", ("state",), registry=own
+        )
+        for state in ("done", "failed", "cancelled"):
+            self.lessons.labels(state)
+
+    def gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
+        Gauge(name, about, registry=self.registry).set_function(read)
+
+    def count(self, route: str | None, method: str, status: int) -> None:
+        """Count a request; clients cannot add labels of their own, which would fill the memory."""
+        method = method if method in METHODS else "other"
+        self.requests.labels(route or "other", method, str(status)).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
 
 
 class Service:
     def __init__(self, settings: Settings) -> None:
-        """With the model loaded, or an error that says why not."""
+        """Load the model, or raise an error that says why it cannot be served."""
         limits = settings.limits
         fitting = min(limits.images_per_prediction, settings.queue)  # more could never be taken
         self.limits = replace(limits, images_per_prediction=fitting)
         self.settings = settings
         self.predictor = Predictor(load(settings, 1), settings.queue)
         self.decoders = ThreadPoolExecutor(2, thread_name_prefix="decoder")
-        self.exams = Exams(settings.exam, self.predictor, self.decoders, limits)
+        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders, limits)
         self.metrics = Metrics()
         self.lessons = Lessons(
             settings,
             self.predictor,
             self.take_over,
-            self.exams.keep,
+            self.evaluation.keep,
             lambda state: self.metrics.lessons.labels(state).inc(),
         )
-        self.budget = Budget(limits.request_bytes)
+        self.budget = MemoryBudget(limits.request_bytes)
         self.scratch = Scratch()
         self.stopping = False
         self.loading = asyncio.Lock()
-        self.failed: Mark | None = None  # a file that could not be loaded
+        self.unloadable: FileStamp | None = None  # the last file that could not be loaded
         self.watching: asyncio.Task[None] | None = None
         self.show_gauges()
 
@@ -56,11 +94,11 @@ class Service:
 
     async def start(self) -> None:
         self.predictor.start()
-        self.exams.begin()
+        self.evaluation.begin()
         self.watching = asyncio.create_task(self.watch())
 
     async def close(self) -> None:
-        for task in (self.watching, self.exams.running):
+        for task in (self.watching, self.evaluation.running):
             if task:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -74,47 +112,47 @@ class Service:
         if self.stopping:
             raise Refused(503, "The server is stopping: try again when it is back.", retry_after=30)
 
-    async def take_over(self) -> Served:
-        """Load the file as it is now; it answers from the next batch on."""
+    async def take_over(self) -> ServedModel:
+        """Load the file as it is now, and predict with it from the next batch on."""
         async with self.loading:
             old = self.predictor.served
-            if mark_of(self.settings.model) == old.mark:
+            if file_stamp(self.settings.model) == old.stamp:
                 return old
             new = await asyncio.to_thread(load, self.settings, old.version + 1)
             self.predictor.swap(new)
             if new.tasks[: len(old.tasks)] != old.tasks:  # another model: its history is not known
-                self.exams.results.clear()
-            self.exams.begin()
+                self.evaluation.results.clear()
+            self.evaluation.begin()
             log.info("version %d: %d classes", new.version, len(new.classes))
             return new
 
     async def watch(self) -> None:
-        """Another process, such as `ovor learn`, may change the file."""
+        """Take over a file that another process, such as `ovor learn`, has changed."""
         while True:
-            await asyncio.sleep(WATCH)
-            if self.lessons.current:  # it will see to that
+            await asyncio.sleep(WATCH_SECONDS)
+            if self.lessons.current:  # it takes the file over itself
                 continue
             try:
-                mark = mark_of(self.settings.model)
-                if mark not in (self.predictor.served.mark, self.failed):
-                    self.failed = mark  # said once
+                stamp = file_stamp(self.settings.model)
+                if stamp not in (self.predictor.served.stamp, self.unloadable):
+                    self.unloadable = stamp  # said once
                     await self.take_over()
             except FileNotFoundError:  # what is loaded goes on
                 continue
             except Exception as error:
                 log.error("the new model is not taken over: %s", in_words(error))
 
-    def model(self) -> dict[str, Any]:
-        """What GET /model says."""
+    def model_json(self) -> dict[str, Any]:
+        """Return what GET /model responds."""
         served = self.predictor.served
-        model, limits = served.model, self.limits
+        model = served.model
         return {
             "name": self.settings.model.name,
             "method": model.run().name,
             "backbone": model.network().name,
             "drawing": model.network().name == "embedded",
             "image_size": model.transform().size,
-            "megabytes": round(served.mark[1] / 1e6, 3),
+            "megabytes": round(served.stamp[1] / 1e6, 3),
             "version": served.version,
             "tasks": [
                 {
@@ -128,13 +166,7 @@ class Service:
                 }
                 for number, task in enumerate(model.tasks_, 1)
             ],
-            "exams": self.exams.results,
-            "limits": {
-                "image_bytes": limits.image_bytes,
-                "pixels": limits.pixels,
-                "images_per_prediction": limits.images_per_prediction,
-                "images_per_task": limits.images_per_task,
-                "request_bytes": limits.request_bytes,
-            },
+            "exams": self.evaluation.results,
+            "limits": {name: getattr(self.limits, name) for name in LimitsShown.model_fields},
             "learning": self.lessons.current.id if self.lessons.current else None,
         }

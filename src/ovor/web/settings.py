@@ -1,4 +1,4 @@
-"""What a server is started with. No torch and no FastAPI here: the command line reads it."""
+"""The settings of a server. No torch and no FastAPI here: the command line imports this module."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ class Limits:
     images_per_task: int = 2000
     request_bytes: int = 500_000_000
     seconds: float = 300
-    """to send a request in"""
+    """how long a request may take to arrive"""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class Settings:
     """names that the server is reached by, besides its address"""
     backbone: str | None = None
     device: str = "auto"
-    exam: Path | None = None
+    evaluation: Path | None = None
+    """folder of labelled images that the model is evaluated on after every lesson"""
     queue: int = 256
-    """images that may wait to be predicted"""
+    """how many images may wait for their prediction"""
     limits: Limits = field(default_factory=Limits)
     debug: bool = False

@@ -1,4 +1,4 @@
-"""The smallest backbone and options with which every method does all that it does."""
+"""The smallest backbones, options and images with which every method does all that it does."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +15,10 @@ from ovor import presets
 from ovor.config import Npos, Run
 from ovor.encoders.vit import Architecture, VisionTransformer
 
-ARCHITECTURE = Architecture(
-    embed_dim=64, depth=2, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
+FIVE_LAYERS = Architecture(
+    embed_dim=64, depth=5, num_heads=1, mlp_dim=64, patch_size=7, in_chans=3, grid=(2, 2)
 )
+TWO_LAYERS = replace(FIVE_LAYERS, depth=2)
 OPTIONS: dict[str, dict[str, Any]] = {
     "oneprompt": {"lengths": [2, 3]},
     "l2p": {"pool": 6, "top_k": 2, "length": 2},
@@ -27,7 +28,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def save_backbone(path: Path, seed: int = 0, architecture: Architecture = ARCHITECTURE) -> Path:
+def save_backbone(path: Path, seed: int = 0, architecture: Architecture = TWO_LAYERS) -> Path:
+    """Write a network of random weights."""
     draw = torch.Generator().manual_seed(seed)
     state = {
         name: torch.randn(tensor.shape, generator=draw) * 0.2 + name.endswith("norm.weight")
@@ -38,18 +40,18 @@ def save_backbone(path: Path, seed: int = 0, architecture: Architecture = ARCHIT
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New classifiers have the options above."""
+    """Give new classifiers the options above."""
 
     def teaching(backbone: str, method: str) -> Run:
         run = presets.teaching(backbone, method)
         vor = run.vor and replace(run.vor, npos=Npos(k=3, noise=10, beta=4, alpha=2))
         return replace(run, options=OPTIONS.get(run.method, {}), vor=vor, lr=0.01)
 
-    monkeypatch.setattr("ovor.classifier.model.teaching", teaching)
+    monkeypatch.setattr("ovor.classifier.estimator.teaching", teaching)
 
 
 def noisy(names: list[str], each: int, seed: int = 0) -> tuple[NDArray[np.uint8], list[str]]:
-    """Images of 14 x 14 pixels, each class with a pattern of its own, and their labels."""
+    """Return images of 14 x 14 pixels, each class with a pattern of its own, and their labels."""
     rng = np.random.default_rng(seed)
     images = []
     for name in names:
@@ -60,7 +62,7 @@ def noisy(names: list[str], each: int, seed: int = 0) -> tuple[NDArray[np.uint8]
 
 
 def save_images(root: Path, names: list[str], each: int, seed: int = 0) -> Path:
-    """The same as files, a folder a class."""
+    """Write such images as files, a folder a class."""
     for number, (image, name) in enumerate(zip(*noisy(names, each, seed), strict=True)):
         (root / name).mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(root / name / f"{number:03}.png")

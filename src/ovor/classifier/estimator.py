@@ -1,0 +1,137 @@
+"""The settings of a classifier, in scikit-learn's manner, and what follows from them."""
+
+import inspect
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+
+from ovor.classifier.file import TaskInfo
+from ovor.classifier.prediction import Names
+from ovor.config import Run, Transform
+from ovor.encoders import Backbone, load_backbone
+from ovor.encoders.weights import PAPER
+from ovor.errors import OvorError, explain
+from ovor.learners import at_once, parse_options, takes_vor
+from ovor.presets import teaching
+
+
+class Estimator:
+    """The constructor's arguments, what they name (run, backbone, device), and what is known."""
+
+    def __init__(
+        self,
+        backbone: str = PAPER,
+        method: str = "ovor",
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        seed: int = 0,
+        false_alarms: float = 0.05,
+        hold_out: float = 0.1,
+        device: str = "auto",
+        workers: int = 0,
+        num_heads: int = 0,
+    ) -> None:
+        """Take the settings; nothing is loaded before it is needed.
+
+        `backbone` and `method` are named as on the command line; `epochs`, `batch_size` and `lr`
+        have defaults by backbone and method. `false_alarms` is the share of images of learned
+        classes that may be called unknown, judged by `hold_out`, the share of images that is not
+        trained on.
+        """
+        self.backbone = backbone
+        self.method = method
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.seed = seed
+        self.false_alarms = false_alarms
+        self.hold_out = hold_out
+        self.device = device
+        self.workers = workers
+        self.num_heads = num_heads
+        self.tasks_: tuple[TaskInfo, ...] = ()
+        self._loaded: Run | None = None  # what the file was learned with
+        self._network: Backbone | None = None
+        self._bundled = False
+        self._transform: Transform | None = None  # set once something is learned
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some of the constructor's arguments, for the tasks to come."""
+        for name, value in params.items():
+            if name not in PARAMETERS:
+                raise OvorError(
+                    f"There is no parameter {name!r}: choose from {', '.join(PARAMETERS)}."
+                )
+            if name in ("backbone", "method") and self.tasks_:
+                raise OvorError(f"The {name} is fixed once something is learned: make a new one.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        said = f"backbone={self.backbone!r}, method={self.method!r}"
+        return f"<Classifier {said}: {len(self.tasks_)} task(s), {len(self.classes_)} class(es)>"
+
+    @property
+    def classes_(self) -> Names:
+        """The names of the classes, in the order in which they were learned."""
+        return np.array([name for task in self.tasks_ for name in task.classes], dtype=object)
+
+    @property
+    def task_sizes_(self) -> list[int]:
+        """The number of classes of each task."""
+        return [len(task.classes) for task in self.tasks_]
+
+    def run(self) -> Run:
+        """Return the settings of the training loop, checked."""
+        base = self._loaded or teaching(self.backbone, self.method)
+        names = ("epochs", "batch_size", "lr", "seed", "device", "workers", "num_heads")
+        given = {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in given.items() if value is not None}
+        vor = base.vor
+        if vor and self.epochs == 1:
+            raise OvorError(f"{base.name} needs two epochs, one of them for VOR: give more epochs.")
+        try:
+            if vor and self.epochs is not None:  # its share stays the same
+                vor = replace(vor, epochs=max(1, round(vor.epochs * self.epochs / base.epochs)))
+            run = replace(base, **given, vor=vor)
+        except ValidationError as error:
+            raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
+        parse_options(run.method, run.options)
+        if at_once(run.method):
+            raise OvorError(f"{run.method} learns all classes at once: choose another method.")
+        if run.vor and not takes_vor(run.method):
+            raise OvorError(f"{run.method} has no linear head for VOR: leave out the +vor.")
+        return run
+
+    def network(self) -> Backbone:
+        """Return the backbone, loaded when it is first needed."""
+        if self._network is None:
+            self._network = load_backbone(self.backbone, self.num_heads or None)
+        return self._network
+
+    def transform(self) -> Transform:
+        """Return how images become the network's input, which has a real size here."""
+        if self._transform:
+            return self._transform
+        transform = self.run().transform
+        return replace(transform, size=transform.size or self.network().vit.arch.image_size)
+
+    def torch_device(self) -> torch.device:
+        """Return where to predict; learning asks Fabric."""
+        available = torch.accelerator.current_accelerator(check_available=True)  # not: built for
+        found = available or torch.device("cpu")
+        if self.device not in ("auto", "cpu", found.type):
+            raise OvorError(f"There is no device {self.device!r} here: use cpu or auto.")
+        return torch.device("cpu") if self.device == "cpu" else found
+
+
+PARAMETERS = tuple(inspect.signature(Estimator).parameters)

@@ -1,0 +1,41 @@
+"""`ovor cost`: what every method learns, stores and computes."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from rich.console import Console
+
+from ovor.cli.arguments import Debug, optional, parse
+from ovor.config import Count
+
+
+@dataclass(frozen=True)
+class CostArguments:
+    tasks: Count = 10
+    """number of tasks"""
+    classes: Count = 20
+    """classes of each task"""
+    methods: Annotated[tuple[str, ...], optional("NAME ...")] = ()
+    """only these rows (default: every method)"""
+    json: bool = False
+    """print the tables as JSON, and nothing else"""
+    debug: Debug = False
+
+
+def cost_command(argv: list[str]) -> None:
+    """Print the cost of every method, beside the paper's figures."""
+    arguments = parse(
+        CostArguments,
+        argv,
+        "cost",
+        "Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 "
+        "at 224 pixels, computed, beside the paper's (ImageNet-R in 10 tasks: the default).",
+    )
+    from ovor.analysis import cost, cost_table
+
+    setting = cost.Setting(arguments.tasks, arguments.classes)
+    table = cost_table.cost_table(setting, arguments.methods)
+    if arguments.json:
+        print(cost_table.as_json(table), end="")
+    else:
+        Console().print(cost_table.as_tables(table), highlight=False)

@@ -1,0 +1,109 @@
+"""`ovor evaluate`: how often a model is right on labelled images."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ovor.classifier.evaluate import evaluate
+from ovor.cli.arguments import (
+    Debug,
+    Device,
+    Folder,
+    Json,
+    Model,
+    MovedBackbone,
+    OnError,
+    Rename,
+    optional,
+    parse,
+    renames,
+)
+from ovor.cli.counting import Counting
+from ovor.cli.predict import open_predictor
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    model: Model
+    """a model file, or an .onnx file that `ovor export` made"""
+    folder: Folder
+    """one sub-folder of images per class, of classes that the model knows"""
+    unknown: Annotated[Path | None, optional("FOLDER")] = None
+    """images of other things, which the model should not know"""
+    rename: Rename = ()
+    """classes that the model knows under other names than those of their folders"""
+    on_error: OnError = "stop"
+    """at an image that cannot be read: stop, or list it and go on without it"""
+    backbone: MovedBackbone = None
+    device: Device = "auto"
+    """where to compute"""
+    json: Json = False
+    debug: Debug = False
+
+
+def evaluate_command(argv: list[str]) -> None:
+    """Evaluate a model on labelled images, and print how often it is right."""
+    arguments = parse(
+        EvaluateArguments,
+        argv,
+        "evaluate",
+        "Accuracy on labelled images, per class and per task, and how many are called unknown; "
+        "with --unknown also how well images of other things are told from them.",
+    )
+    rename = renames(arguments.rename)
+    model = open_predictor(arguments.model, arguments.backbone, arguments.device)
+    with Counting("testing") as listen:
+        found = evaluate(
+            model, arguments.folder, arguments.unknown, rename, arguments.on_error, listen
+        )
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        print_evaluation(found)
+
+
+def print_evaluation(found: dict[str, Any]) -> None:
+    """Print a table with a line a class and a task, and what it means in words."""
+    console = Console()
+    for note in found["notes"]:
+        print(note, file=sys.stderr)
+    table = Table()
+    for column in ("class", "images", "right", "called unknown"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for entry in found["classes"]:
+        table.add_row(escape(entry["class"]), *cells(entry))
+    table.add_section()
+    for entry in found["tasks"]:
+        table.add_row(f"task {entry['task']}", *cells(entry))
+    table.add_row("all", *cells(found))
+    console.print(table)
+    console.print(in_words(found), highlight=False, soft_wrap=True)
+
+
+def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the number of images and the two shares of a line."""
+    right, unknown = entry["accuracy"], entry["called_unknown"]
+    return str(entry["images"]), f"{right:.1f} %", f"{unknown:.1f} %"
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """Return the sentences below the table."""
+    words = "Right, as the likeliest class, whether called unknown or not: "
+    words += f"{found['accuracy']:.1f} %"
+    if found["accuracy_if_claimed"] is not None:
+        words += f"; of those not called unknown: {found['accuracy_if_claimed']:.1f} %"
+    words += "."
+    if "unknown" in found:
+        other = found["unknown"]
+        words += (
+            f"\n{other['images']} images of other things: {other['called_unknown']:.1f} % called "
+            f"unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
+            f"{other['fpr_at_95_tpr']:.1f} %."
+        )
+    return words

@@ -1,0 +1,92 @@
+"""`ovor inspect`: what a model file says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ovor.cli.arguments import Debug, Json, ModelFile, parse
+
+
+@dataclass(frozen=True)
+class InspectArguments:
+    model: ModelFile
+    json: Json = False
+    debug: Debug = False
+
+
+def inspect_command(argv: list[str]) -> None:
+    """Print what a model file says; its backbone is not needed."""
+    arguments = parse(
+        InspectArguments, argv, "inspect", "What a model file says, without its backbone."
+    )
+    found = inspection(arguments.model)
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        print_inspection(found)
+
+
+def inspection(path: Path) -> dict[str, Any]:
+    """Return what a model file holds, as one value."""
+    from ovor.classifier.file import read_model
+
+    model = read_model(path)
+    about = model.about
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "method": about.run.name,
+        "backbone": {
+            "name": about.backbone.name,
+            "source": about.backbone.source,
+            "sha256": about.backbone.sha256,
+            "bundled": about.backbone.bundled,
+        },
+        "numbers": sum(tensor.numel() for tensor in model.state.values()),
+        "false_alarms": about.false_alarms,
+        "tasks": [
+            {
+                "classes": dict(zip(task.classes, task.images, strict=True)),
+                "held_out": task.held_out,
+                "held_out_accuracy": task.accuracy,
+                "threshold": task.threshold,
+            }
+            for task in about.tasks
+        ],
+    }
+
+
+def print_inspection(found: dict[str, Any]) -> None:
+    """Print a table with a line a task, and below it the model's size and backbone."""
+    console = Console()
+    classes = sum(len(task["classes"]) for task in found["tasks"])
+    backbone = found["backbone"]
+    table = Table()
+    for column in ("task", "classes (images)", "held out", "right then", "threshold"):
+        table.add_column(column, justify="left" if column.startswith("classes") else "right")
+    for number, task in enumerate(found["tasks"], 1):
+        names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())
+        right = "" if task["held_out_accuracy"] is None else f"{task['held_out_accuracy']:.1f} %"
+        held_out, threshold = str(task["held_out"]), f"{task['threshold']:.3f}"
+        table.add_row(str(number), escape(names), held_out, right, threshold)
+    console.print(table)
+    console.print(
+        f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
+        f"numbers, {size(found['bytes'])}; false alarms aimed at: "
+        f"{100 * found['false_alarms']:g} %\n"
+        f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
+        f"{'in the file' if backbone['bundled'] else 'not in the file'}",
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in kB or MB."""
+    return f"{count / 1e6:.2f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,52 @@
+"""Requests that cannot be done, and the response that says so."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from ovor.errors import one_line
+
+
+@dataclass(frozen=True)
+class ImageFault:
+    """What is wrong with one image of a request."""
+
+    index: int
+    name: str
+    error: str
+    status: int = 422
+    """of a request that has no usable image"""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"index": self.index, "name": self.name, "error": self.error}
+
+
+class Refused(Exception):  # noqa: N818 - as it reads where it is raised
+    """A request that gets an error: its status, and a sentence that names the fix."""
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        *,
+        images: tuple[ImageFault, ...] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(one_line(sentence))
+        self.status = status
+        self.images = images
+        self.retry_after = retry_after
+
+
+INTERNAL = Refused(500, "This went wrong in the server, not in the request: its log says more.")
+
+
+def error_response(refused: Refused) -> JSONResponse:
+    content: dict[str, Any] = {"error": str(refused)}
+    if refused.images:
+        content["images"] = [fault.as_json() for fault in refused.images]
+    headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(content, refused.status, headers)

@@ -1,0 +1,100 @@
+"""How much is forgotten: after every lesson the model is evaluated on images it did not learn from.
+
+They come from a folder that the server was started with, and from validation images that clients
+let it keep; the latter are in memory alone. They are predicted when no request waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ovor.classifier.evaluate import percent
+from ovor.data.task_data import from_folder
+from ovor.errors import in_words
+from ovor.web.errors import ImageFault
+from ovor.web.images import for_each
+from ovor.web.predictor import EVALUATION_BATCH, Predictor, ServedModel
+from ovor.web.settings import Limits
+from ovor.web.upload import UploadedImage
+
+KEPT_PER_CLASS = 20  # images of clients
+KEPT_BYTES = 200_000_000  # of all images of clients
+log = logging.getLogger("ovor.web")
+
+
+class Evaluation:
+    def __init__(
+        self, folder: Path | None, predictor: Predictor, decoders: Executor, limits: Limits
+    ):
+        self.predictor, self.decoders, self.limits = predictor, decoders, limits
+        found = from_folder(folder)[0] if folder else {}
+        self.images = {n: [UploadedImage("", path) for path in paths] for n, paths in found.items()}
+        self.kept: dict[str, int] = {}  # images of clients, by class
+        self.kept_bytes = 0
+        self.results: list[dict[str, Any]] = []
+        self.running: asyncio.Task[None] | None = None
+
+    def keep(self, images: Sequence[tuple[str, bytes]]) -> None:
+        """Keep images of clients with their labels, as far as there is room, and evaluate again."""
+        for name, content in images:
+            kept = self.kept.get(name, 0)
+            if kept < KEPT_PER_CLASS and self.kept_bytes + len(content) <= KEPT_BYTES:
+                self.kept[name] = kept + 1
+                self.kept_bytes += len(content)
+                self.images.setdefault(name, []).append(UploadedImage("", content))
+        if images:
+            self.begin()
+
+    def begin(self) -> None:
+        """Evaluate the model that is served now, and give up the evaluation of an older one."""
+        if self.running:
+            self.running.cancel()
+        self.running = asyncio.create_task(self.run(self.predictor.served))
+
+    async def run(self, served: ServedModel) -> None:
+        try:
+            await self.evaluate(served)
+        except Exception as error:  # such as a full memory: the server goes on without
+            log.error("the exam failed: %s", in_words(error))
+
+    async def evaluate(self, served: ServedModel) -> None:
+        known = set(served.classes)
+        asked = [(n, image) for n, images in self.images.items() if n in known for image in images]
+        if self.images and not asked:
+            log.warning("no image set aside is of a class that the model knows: no exam yet")
+        results: list[tuple[str, bool]] = []
+        for start in range(0, len(asked), EVALUATION_BATCH):
+            names, images = zip(*asked[start : start + EVALUATION_BATCH], strict=True)
+            loop = asyncio.get_running_loop()
+            seen = await loop.run_in_executor(
+                self.decoders, for_each, images, self.limits, served.model.view
+            )
+            read = {i: view for i, view in enumerate(seen) if not isinstance(view, ImageFault)}
+            if not read:
+                continue
+            later = self.predictor.predict_when_idle(list(read.values()), served)
+            by, found = await asyncio.wrap_future(later)
+            if by is not served:  # another model has taken over, and will be evaluated
+                return
+            results += [
+                (names[i], said.likeliest == names[i]) for i, said in zip(read, found, strict=True)
+            ]
+        if results:
+            self.record(served, results)
+
+    def record(self, served: ServedModel, results: Sequence[tuple[str, bool]]) -> None:
+        """Add a model's accuracy on every task, in place of what was known of this many lessons."""
+        tasks = []
+        for number, classes in enumerate(served.tasks, 1):
+            right = [flag for name, flag in results if name in classes]
+            if right:
+                accuracy = percent(np.array(right))
+                tasks.append({"task": number, "images": len(right), "accuracy": accuracy})
+        lessons = len(served.tasks)
+        self.results = [old for old in self.results if old["lessons"] < lessons]
+        self.results.append({"lessons": lessons, "tasks": tasks})

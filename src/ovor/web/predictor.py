@@ -1,0 +1,202 @@
+"""The model that is served, a bounded queue of images, and the one thread that predicts them.
+
+All images of a request are predicted by the same model, also where another takes over between the
+two batches that they are in.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from ovor.classifier.model import Classifier
+from ovor.classifier.prediction import BATCH, Prediction, View, predict_images, predict_views
+from ovor.web.settings import Settings
+
+EVALUATION_BATCH = 8  # images of an evaluation predicted together: a request waits for few
+FileStamp = tuple[int, int, int]  # changes when the file is replaced
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """What the model's file held at some time; versions count up in a server's life."""
+
+    model: Classifier
+    version: int
+    stamp: FileStamp
+
+    @property
+    def classes(self) -> list[str]:
+        return [name for names in self.tasks for name in names]
+
+    @property
+    def tasks(self) -> list[tuple[str, ...]]:
+        """the classes of every task"""
+        return [task.classes for task in self.model.tasks_]
+
+
+def file_stamp(path: Path) -> FileStamp:
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def load(settings: Settings, version: int) -> ServedModel:
+    """Load the model's file, and predict once, so that no client waits for what that sets up."""
+    stamp = file_stamp(settings.model) if settings.model.exists() else (0, 0, 0)
+    model = Classifier.load(settings.model, backbone=settings.backbone, device=settings.device)
+    side = model.transform().size
+    list(predict_images(model, [Image.new("RGB", (side, side))]))
+    return ServedModel(model, version, stamp)
+
+
+Predicted = Future[tuple[ServedModel, list[Prediction]]]
+
+
+class QueueFull(Exception):  # noqa: N818
+    """More images than may wait."""
+
+
+@dataclass(eq=False)
+class Ticket:
+    """The images of one request in the queue, and their predictions as they are made."""
+
+    views: Sequence[View]
+    made_for: ServedModel
+    """the model whose input size the views have"""
+    served: ServedModel | None = None
+    """the model that predicts them, chosen when the first image is taken up"""
+    predictions: dict[int, Prediction] = field(default_factory=dict)
+    """by the image's position in the request"""
+    future: Predicted = field(default_factory=Future)
+
+    def put(self, position: int, prediction: Prediction) -> None:
+        assert self.served is not None
+        self.predictions[position] = prediction
+        if len(self.predictions) == len(self.views) and not self.future.done():
+            found = [self.predictions[i] for i in range(len(self.views))]
+            self.future.set_result((self.served, found))
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+Item = tuple[Ticket, int]  # one image, by its position in the request
+
+
+class Predictor:
+    def __init__(self, served: ServedModel, limit: int) -> None:
+        self.served = served
+        self.limit = limit
+        self.waiting = 0  # images with a place in the queue, decoded or not yet
+        self.threads = cores()
+        self.requests: deque[Item] = deque()
+        self.evaluations: deque[Item] = deque()
+        self.changed = threading.Condition()
+        self.ending = False
+        self.thread = threading.Thread(target=self.work, name="predictor", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Predict what is in the queue, then end the thread."""
+        with self.changed:
+            self.ending = True
+            self.changed.notify()
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def reserve(self, images: int) -> None:
+        """Take places in the queue, before any work is done for the images."""
+        with self.changed:
+            if self.waiting + images > self.limit:
+                raise QueueFull
+            self.waiting += images
+
+    def release(self, images: int) -> None:
+        with self.changed:
+            self.waiting -= images
+
+    def predict(self, views: Sequence[View], made_for: ServedModel) -> Predicted:
+        """Queue images that have their places."""
+        return self.enter(self.requests, views, made_for)
+
+    def predict_when_idle(self, views: Sequence[View], made_for: ServedModel) -> Predicted:
+        """Queue images behind those of all requests; they need no places."""
+        return self.enter(self.evaluations, views, made_for)
+
+    def enter(self, queue: deque[Item], views: Sequence[View], made_for: ServedModel) -> Predicted:
+        ticket = Ticket(views, made_for)
+        ticket.future.set_running_or_notify_cancel()  # a client that gives up stops nobody else
+        with self.changed:
+            if self.ending:
+                ticket.fail(RuntimeError("the server is stopping"))
+            else:
+                queue.extend((ticket, position) for position in range(len(views)))
+                self.changed.notify()
+        return ticket.future
+
+    def swap(self, served: ServedModel) -> None:
+        """Let another model predict what is taken up from now on; requests begun keep theirs."""
+        self.served = served
+
+    def work(self) -> None:
+        while batch := self.next_batch():
+            if torch.get_num_threads() != self.threads:
+                torch.set_num_threads(self.threads)
+            groups: dict[ServedModel, list[Item]] = {}
+            for ticket, position in batch:
+                ticket.served = ticket.served or self.choose(ticket)
+                groups.setdefault(ticket.served, []).append((ticket, position))
+            for served, items in groups.items():
+                predict_batch(served, items)
+
+    def choose(self, ticket: Ticket) -> ServedModel:
+        """Return the newest model, unless its input size differs from that of the views.
+
+        That happens where somebody puts a file of another backbone in the model's place.
+        """
+        now, then = self.served, ticket.made_for
+        return now if now.model.transform() == then.model.transform() else then
+
+    def next_batch(self) -> list[Item]:
+        """Wait for images; return none when the server stops and all are predicted."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.requests or self.evaluations or self.ending)
+            if self.requests:
+                batch = take(self.requests, BATCH)
+                self.waiting -= len(batch)
+                return batch
+            return take(self.evaluations, EVALUATION_BATCH)
+
+
+def take(queue: deque[Item], at_most: int) -> list[Item]:
+    return [queue.popleft() for _ in range(min(at_most, len(queue)))]
+
+
+def predict_batch(served: ServedModel, items: list[Item]) -> None:
+    """Predict images of one or several requests in one pass through the network."""
+    try:
+        found = predict_views(served.model, [ticket.views[position] for ticket, position in items])
+    except Exception as error:  # such as a full memory: these fail, the next may not
+        for ticket, _ in items:
+            ticket.fail(error)
+        return
+    for (ticket, position), prediction in zip(items, found, strict=True):
+        ticket.put(position, prediction)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def lesson_threads() -> int:
+    """Return how many threads a lesson gets; the rest predicts meanwhile."""
+    return max(1, cores() // 2)

@@ -1,0 +1,139 @@
+"""`ovor serve` from its start to its end: what cannot be served, and what signals do."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from starlette.responses import JSONResponse
+
+from command import ovor
+from ovor.classifier.file import read_model
+from ovor.web import server
+
+from .live import SECOND, Live, drawn, events, serving, until
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "says"),
+    [
+        (["m.ovor", "--host", "0.0.0.0"], {}, "set a token (OVOR_TOKEN"),
+        (["m.ovor", "--host", "::"], {}, "set a token (OVOR_TOKEN"),
+        (["m.ovor"], {"OVOR_TOKEN": ""}, "The token is empty"),
+        (["gone.ovor", "--port", "0"], {}, "There is no model gone.ovor"),
+        (["m.ovor", "--port", "0", "--exam", "exam"], {}, "exam does not exist"),
+        (["m.ovor", "--host", "no.invalid", "--token", "x"], {}, "cannot be served at"),
+        (["m.ovor", "--port", "{taken}"], {}, "choose another --host or --port"),
+    ],
+)
+def test_what_cannot_be_served(
+    place: Path,
+    shared: Live,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    environ: dict[str, str],
+    says: str,
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    done = ovor("serve", *(option.format(taken=shared.port) for option in options), cwd=place)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert says in line
+
+
+def test_help_and_missing_packages() -> None:
+    code = (
+        "import sys; sys.argv = ['ovor', 'serve', *sys.argv[1:]]\n"
+        "from ovor.cli import main\n"
+        "try: main()\n"
+        "finally: print('fastapi' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.endswith("False False\n")
+    hidden = "import sys; sys.modules['uvicorn'] = None\n" + code
+    done = subprocess.run([sys.executable, "-c", hidden, "m.ovor"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'ovor[serve]'" in done.stderr
+
+
+def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await JSONResponse({})(scope, receive, send)
+
+    protocol = server.ImpatientProtocol
+    running = uvicorn.Server(
+        uvicorn.Config(app, port=0, http=protocol, lifespan="off", log_level="critical")
+    )
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    until(lambda: running.started)
+    where = running.servers[0].sockets[0].getsockname()
+    with socket.create_connection(where, timeout=10) as slow, httpx.Client() as quick:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 200")
+        slow.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert slow.recv(1000) == b""  # closed, or this would time out
+        assert quick.get(f"http://127.0.0.1:{where[1]}").status_code == 200
+    running.should_exit = True
+    thread.join(10)
+
+
+def test_a_signal_lets_the_lesson_end(live: Live) -> None:
+    number = live.teach(SECOND, epochs="40").json()["id"]
+    live.until(number, "learning")
+    heard: list[list[dict[str, object]]] = []
+    listener = threading.Thread(target=lambda: heard.append(events(live, number)))
+    listener.start()
+    time.sleep(0.3)
+    live.send(signal.SIGTERM)
+    until(lambda: live.client.get("/healthz").status_code == 503)
+    assert live.client.get("/healthz").json() == {"status": "stopping"}
+    assert live.predict(*drawn("banana", 1)).status_code == 503
+    assert live.teach(["fish"]).status_code == 503
+    live.process.join(60)
+    assert live.process.exitcode == 0
+    listener.join(10)
+    assert heard[0][-1]["state"] == "done"
+    assert len(read_model(live.model).about.tasks) == 2
+    assert "again to cancel it" in live.said()
+    assert list((live.folder / "tmp").iterdir()) == []
+
+
+def test_a_second_signal_cancels_it(live: Live) -> None:
+    before = live.model.read_bytes()
+    live.begin()
+    child = live.child()
+    live.send(signal.SIGINT)
+    until(lambda: "again to cancel it" in live.said())
+    assert live.end(signal.SIGINT) == 0
+    assert live.model.read_bytes() == before
+    assert not Path(f"/proc/{child}").exists()
+    assert list((live.folder / "tmp").iterdir()) == []
+
+
+def test_a_killed_server_takes_its_lesson_along(place: Path) -> None:
+    before = (place / "m.ovor").read_bytes()
+    with serving(place) as live:
+        live.begin()
+        child = live.child()
+        live.end(signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{child}").exists())
+    assert (place / "m.ovor").read_bytes() == before
+    assert len(list((place / "tmp").iterdir())) == 1
+    with serving(place) as live:
+        assert len(list((place / "tmp").iterdir())) == 1
+        assert live.scratch() == []  # what the first had left is gone
+        assert live.learn(SECOND)["task"] == 2
+        assert live.end() == 0
+    assert list((place / "tmp").iterdir()) == []
