@@ -22,7 +22,7 @@ from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.runner import prepare
 from ovor.learners.base import Learner
 from ovor.outliers import synthesize
-from ovor.outliers.exact_search import farthest_from_others
+from ovor.outliers.boundary import farthest_from_others
 from ovor.presets import SETTINGS
 from ovor.seeds import NOISE, generator
 from ovor.tensor_file import load_tensors, write_atomically
@@ -69,7 +69,7 @@ def look_closely(folder: Folder) -> dict[str, Any]:
         "plane": None,
     }
     if features.isfinite().all() and all(part.isfinite().all() for part in logits):
-        outliers = outliers_of(session, middle, features, labels)
+        outliers = outliers_of(session, middle, features)
         found["energies"] = histograms(
             middle_energies(session, middle, logits, all_logits(session, learner, outliers))
         )
@@ -115,10 +115,10 @@ def npos_of(session: Session) -> Npos:
     return (session.run.vor or SETTINGS[kind][1]).npos
 
 
-def outliers_of(session: Session, task: int, features: Tensor, labels: Tensor) -> Tensor:
+def outliers_of(session: Session, task: int, features: Tensor) -> Tensor:
     noise = generator(session.run.seed, task, session.run.epochs, NOISE)  # no epoch has this number
     classes = len(session.tasks[task].classes)
-    return synthesize(features, labels, classes, npos_of(session), noise)
+    return synthesize(features, classes, npos_of(session), noise)
 
 
 def boundary_of(session: Session, task: int, features: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import Architecture, Backbone
 from ovor.errors import OvorError
 from ovor.learners.base import Learner
-from ovor.outliers.feature_buffer import Store
+from ovor.outliers.feature_buffer import FeatureBuffer
 from ovor.training.vor_cache import Stem
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
@@ -216,7 +216,7 @@ def features_of(
     event: dict[str, Any],
 ) -> Pair:
     """In memory, or in a mapped file beside the checkpoint if that would be too much."""
-    features, labels = Store(session.checkpoint.parent), []
+    features, labels = FeatureBuffer(session.checkpoint.parent), []
     for some, of_them in images.seen(look):
         features.add(some)
         labels.append(of_them)

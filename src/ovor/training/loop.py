@@ -153,7 +153,7 @@ def features_and_outliers(
     noise = generator(session.run.seed, task, epoch, NOISE)
     target = labels - start
     folder = session.checkpoint.parent
-    outliers = synthesize(features, target, classes, vor.npos, noise, folder, session.ranks)
+    outliers = synthesize(features, classes, vor.npos, noise, folder, session.ranks)
     return features, target, outliers
 
 
