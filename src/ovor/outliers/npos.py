@@ -58,7 +58,7 @@ def candidate_distances(candidates: Tensor, index: Tensor, npos: Npos) -> Tensor
 def delta(queries: Tensor, points: Tensor, k: int) -> Tensor:
     """Return Delta_K, each query's distance to its K-th nearest point; to the farthest if fewer."""
     distances = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return distances.sort(dim=1).values[:, min(k, len(points)) - 1]
+    return distances.kthvalue(min(k, len(points)), dim=1).values
 
 
 def topk(count: int, values: Tensor) -> Tensor:
