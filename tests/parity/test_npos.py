@@ -38,8 +38,10 @@ SWITCHES = [
 
 
 @pytest.mark.parametrize("switches", SWITCHES)
-def test_every_switch(switches: dict[str, bool | str]) -> None:
-    settings, features = replace(SMALL, sigma=0.7, **switches), clusters(60, 12, seed=1)
+@pytest.mark.parametrize("beta", [9, 100])  # 100: all candidates, and so the whole boundary
+def test_every_switch(beta: int, switches: dict[str, bool | str]) -> None:
+    settings = replace(SMALL, beta=beta, sigma=0.7, **switches)
+    features = clusters(60, 12, seed=1)
     outliers = run(features, 3, settings)
     assert_farthest(outliers, features, 3, settings)
     plain = npos.synthesize(features, 3, settings, torch.Generator().manual_seed(SEED))
@@ -109,6 +111,7 @@ def test_bounds_prune_nothing_that_counts(chunk: int) -> None:
     k=st.integers(1, 30),
     columns=st.integers(1, 120),
     at_once=st.integers(24, 999),
+    beta=st.sampled_from([9, 100]),
     switches=st.sampled_from(SWITCHES),
     kept=st.sampled_from([0, 10**9]),
     seed=st.integers(0, 99),
@@ -119,12 +122,14 @@ def test_many_small_blocks_in_memory_and_in_files(
     k: int,
     columns: int,
     at_once: int,
+    beta: int,
     switches: dict[str, bool | str],
     kept: int,
     seed: int,
 ) -> None:
     """As if memory were tiny, every limit being forced down; a file changes no bit."""
-    settings, features = replace(SMALL, k=k, sigma=0.7, **switches), clusters(size, width, seed)
+    settings = replace(SMALL, k=k, beta=beta, sigma=0.7, **switches)
+    features = clusters(size, width, seed)
     assume(boundary_is_clear(features, 3, settings))
     tables = {"KEPT_TABLES": kept, "NEAR_TERMS": 300, "MEASURED": 3 * k, "COLUMNS": columns}
     chunks = {"AT_ONCE": at_once, "CHUNK_ELEMENTS": 500, "FEWEST_ROWS": 3}
