@@ -58,7 +58,7 @@ def candidate_distances(candidates: Tensor, index: Tensor, npos: Npos) -> Tensor
 def delta(queries: Tensor, points: Tensor, k: int) -> Tensor:
     """Return Delta_K, each query's distance to its K-th nearest point; to the farthest if fewer."""
     found = []
-    for some in queries.split(1000):  # not all at once, for the sake of memory
+    for some in torch.split(queries, 1000):  # not all at once, for the sake of memory
         distances = torch.cdist(some, points, compute_mode="donot_use_mm_for_euclid_dist")
         found.append(distances.kthvalue(min(k, len(points)), dim=1).values)
     return torch.cat(found)
