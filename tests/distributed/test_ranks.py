@@ -25,7 +25,7 @@ from ovor.outliers import exact_search as boundary
 from ovor.outliers import knn, npos, synthesize
 from ovor.seeds import generator
 from ovor.training.features import Features
-from ovor.training.loop import descend, features_and_outliers
+from ovor.training.loop import features_and_outliers, train_step
 from processes import CLOSE, difference, together
 
 pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
@@ -67,7 +67,7 @@ def gradients(ranks: Ranks, rows: Tensor) -> list[Tensor | None]:
     mine = rows[ranks.shard(len(rows))]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     images, labels = mine[:, :3], mine[:, 3]
-    loss = descend(model, optimizer, torch.Tensor.backward, images, labels, 2, len(rows), ranks)
+    loss = train_step(model, optimizer, torch.Tensor.backward, images, labels, 2, len(rows), ranks)
     return [loss, *(p.grad for p in model.parameters())]
 
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.analysis.cost import grown, inference_macs
+from ovor.atomic import write_atomically
 from ovor.config import Npos
 from ovor.distributed.ranks import ALONE
 from ovor.encoders.vit import VisionTransformer
@@ -26,7 +27,6 @@ from ovor.outliers import synthesize
 from ovor.outliers.exact_search import farthest_from_others
 from ovor.presets import SETTINGS
 from ovor.seeds import NOISE, generator
-from ovor.tensor_file import write_atomically
 from ovor.training.context import Context
 from ovor.training.features import Features, still_images
 
