@@ -19,8 +19,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Two threads on two cores that pytest-xdist also uses only wait; here, and in what tests start.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
+THREADS = int(os.environ.get("OVOR_TEST_THREADS", "1"))
+torch.set_num_threads(THREADS)
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 TINY = FIVE_LAYERS
 
@@ -69,7 +70,7 @@ def tiny_run(tiny_backbone: str, tiny_images: str) -> Run:
         batch_size=8,
         lr=1e-2,
         device="cpu",
-        threads=1,
+        threads=THREADS,
     )
 
 

@@ -2,7 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import altair as alt
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -44,15 +47,25 @@ def test_png_is_small_and_html_needs_no_network(pair: confusion.Pair, tmp_path: 
     assert (tmp_path / "a.PNG").stat().st_size < 300_000
     figures.save(chart, tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
-    fetched = page.count("<script src=") + page.count(
-        "<link"
-    )  # a number: pytest would show the page
+    fetched = page.count("<script src=") + page.count("<link")  # pytest would show the page
     assert fetched == 0
 
 
 def test_a_picture_without_a_sample_marks_none(pair: confusion.Pair) -> None:
     same = confusion.Pair(0, pair.test, dict.fromkeys(confusion.ROWS, pair.rows["with VOR"]))
-    assert '"x: ' not in boundaries.draw(SMALL, same).to_json()
+    assert '"x: ' not in json.dumps(boundaries.draw(SMALL, same))
+
+
+def without_data(spec: Any) -> Any:
+    if isinstance(spec, list):
+        return [without_data(part) for part in spec]
+    if isinstance(spec, dict):
+        return {k: {"values": []} if k == "data" else without_data(v) for k, v in spec.items()}
+    return spec
+
+
+def test_the_figure_is_vega_lite(pair: confusion.Pair) -> None:
+    alt.Chart.from_dict(without_data(boundaries.draw(SMALL, pair)))  # checks it
 
 
 @pytest.mark.parametrize(
@@ -70,3 +83,22 @@ def test_what_cannot_be(arguments: list[str], code: int, words: str, tmp_path: P
     assert words in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_zero_line_of_a_circle() -> None:
+    axis = np.linspace(-2, 2, 81)
+    x, y = np.meshgrid(axis, axis)
+    segments = boundaries.zero_line(x**2 + y**2 - 1, axis)
+    ends = segments.reshape(-1, 2)
+    assert np.hypot(*ends.T) == pytest.approx(1, abs=1e-3)
+    lengths = np.hypot(segments[:, 2] - segments[:, 0], segments[:, 3] - segments[:, 1])
+    assert lengths.sum() == pytest.approx(2 * np.pi, rel=1e-2)
+
+
+def test_the_zero_line_keeps_x_and_y_apart() -> None:
+    axis = np.linspace(-1, 1, 4)
+    x, _ = np.meshgrid(axis, axis)
+    segments = boundaries.zero_line(x - 0.5, axis)
+    assert segments[:, [0, 2]] == pytest.approx(0.5)
+    assert sorted({*segments[:, 1], *segments[:, 3]})[0] == -1
+    assert len(boundaries.zero_line(x - 5, axis)) == 0

@@ -1,8 +1,6 @@
 """Costs against the paper's table, against formulas, and as the command prints them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from command import ovor
-from ovor.analysis import cost, cost_text
+from ovor.analysis import cost, cost_table
 from ovor.learners import METHODS
 
 PAPER = {  # FLOPs (G) and parameters (M), as printed
@@ -71,7 +69,7 @@ def test_the_oracles_vit_is_the_known_one() -> None:
 
 @pytest.fixture(scope="module")
 def table() -> dict[str, Any]:
-    return cost.cost_table(cost.Setting())
+    return cost_table.cost_table(cost.Setting())
 
 
 def rows(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -88,10 +86,8 @@ def test_the_papers_rows_to_the_printed_digit(table: dict[str, Any], method: str
 
 
 def test_the_paper_file_says_what_the_paper_prints() -> None:
-    printed = {
-        m: (f"{r['gflops']:.2f}", f"{r['params_m']:.2f}") for m, r in cost.paper_rows().items()
-    }
-    assert printed == PAPER
+    for method, row in cost_table.paper_rows().items():
+        assert (f"{row['gflops']:.2f}", f"{row['params_m']:.2f}") == PAPER[method]
 
 
 @pytest.mark.parametrize("method", PARAMETERS)
@@ -122,33 +118,20 @@ def test_the_vit_alone(table: dict[str, Any]) -> None:
     assert f"{table['backbone_gflops']:.3f}" == "17.582"
 
 
-@pytest.mark.parametrize(
-    ("method", "passes", "tokens"),
-    [("oneprompt", 1, 70), ("oneprompt-deep", 1, 60), ("l2p", 2, 50), ("dualprompt", 2, 70)],
-)
-def test_a_prefix_token_costs_two_products_a_query(
-    table: dict[str, Any], method: str, passes: int, tokens: int
-) -> None:
-    vit = round(table["backbone_gflops"] * 1e9)
-    expected = passes * vit + 2 * TOKENS * DIM * tokens + HEAD
-    assert cost.measure(method, cost.Setting()).macs == expected
-
-
-def test_coda_also_pays_for_its_weighted_sum(table: dict[str, Any]) -> None:
-    vit = round(table["backbone_gflops"] * 1e9)
-    prefix, components = 2 * TOKENS * DIM * 20, 5 * 100
-    # Per component: two products with the query, then its part of 4 keys and 4 values.
-    weighting = components * DIM * (2 + 8)
-    assert cost.measure("coda-p", cost.Setting()).macs == 2 * vit + prefix + weighting + HEAD
-
-
 # What each method computes besides passes of the plain ViT.
 PROTOTYPES = 2 * DIM * CLASSES  # of the two networks' features side by side
 # Five more tokens in every block: in its products, in attention with each other, in its norms.
 MORE_ATTENTION = 2 * ((TOKENS + 5) ** 2 - TOKENS**2) * DIM
 FIVE_TOKENS = 12 * (5 * 12 * DIM**2 + MORE_ATTENTION + 2 * 5 * 5 * DIM)
 ADAPTING = 12 * TOKENS * 2 * DIM * 64
+PREFIX_TOKEN = 2 * TOKENS * DIM  # a product with every query, and one with its attention
 BEYOND = {
+    "oneprompt": (1, 70 * PREFIX_TOKEN + HEAD),
+    "oneprompt-deep": (1, 60 * PREFIX_TOKEN + HEAD),
+    "l2p": (2, 50 * PREFIX_TOKEN + HEAD),
+    "dualprompt": (2, 70 * PREFIX_TOKEN + HEAD),
+    # Per component of each layer: two products with the query, its part of 4 keys and 4 values.
+    "coda-p": (2, 20 * PREFIX_TOKEN + 5 * 100 * DIM * (2 + 8) + HEAD),
     "simplecil": (1, HEAD),
     "adam-finetune": (2, PROTOTYPES),
     # Shallow, the tokens stay until the final norm; deep, they leave each block.
@@ -189,7 +172,7 @@ def test_tasks_and_classes_count() -> None:
 
 
 def test_only_the_papers_setting_has_the_papers_values() -> None:
-    table = cost.cost_table(SMALL)
+    table = cost_table.cost_table(SMALL, ["l2p", "coda-p", "ranpac"])
     assert all(row["paper"] is None and row["difference"] is None for row in table["methods"])
     assert table["misprints"] == []
     assert "3 tasks of 2 classes" in text_of(table)
@@ -198,7 +181,7 @@ def test_only_the_papers_setting_has_the_papers_values() -> None:
 def text_of(table: dict[str, Any], width: int = 100) -> str:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(cost_text.as_tables(table))
+        console.print(cost_table.as_tables(table))
     return capture.get()
 
 
@@ -212,17 +195,17 @@ def test_every_row_is_one_whole_line(table: dict[str, Any], width: int) -> None:
 
 
 def test_chosen_rows_keep_their_ratios(table: dict[str, Any]) -> None:
-    chosen = cost.cost_table(cost.Setting(), ["simplecil", "ovor", "l2p+vor", "oneprompt"])
+    chosen = cost_table.cost_table(cost.Setting(), ["simplecil", "ovor", "l2p+vor", "oneprompt"])
     assert list(rows(chosen)) == ["simplecil", "oneprompt", "l2p"]
     assert all(row == rows(table)[method] for method, row in rows(chosen).items())
-    assert cost.cost_table(SMALL, ["simplecil"])["methods"][0]["parameters_ratio"] == 0
+    assert cost_table.cost_table(SMALL, ["simplecil"])["methods"][0]["parameters_ratio"] == 0
 
 
 def test_notes_are_of_the_rows_shown(table: dict[str, Any]) -> None:
     words = " ".join(text_of(table).split())
     assert "includes the cosine head of the first task, 20 x 768 + 1" in words
     assert "slca's second head" in words
-    words = " ".join(text_of(cost.cost_table(SMALL, ["l2p"])).split())
+    words = " ".join(text_of(cost_table.cost_table(SMALL, ["l2p"])).split())
     assert "adam" not in words
     assert "slca" not in words
 
@@ -240,13 +223,13 @@ def test_the_misprint_and_it_alone_is_flagged(table: dict[str, Any]) -> None:
 
 
 def test_a_difference_would_show() -> None:
-    row = cost.compare(
+    row = cost_table.compare(
         cost.Cost("l2p", 650_000, 650_000, 36_000_000_000, 1),
         cost.Cost("oneprompt", 260_000, 260_000, 18_000_000_000, 1),
         {"params_m": 0.64, "gflops": 36.5},
     )
     assert row["difference"] == {"params_m": 0.01, "gflops": -0.5}
-    assert {misprint["what"] for misprint in cost.misprints(row)} == {
+    assert {misprint["what"] for misprint in cost_table.misprints(row)} == {
         "parameters_ratio",
         "gflops_ratio",
     }
@@ -260,13 +243,6 @@ def test_json_is_all_of_stdout(table: dict[str, Any], tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_an_unknown_method_is_named(tmp_path: Path) -> None:
-    done = ovor("cost", "--methods", "l2p", "l3p", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "no method 'l3p': choose from" in done.stderr
-    assert done.stdout == ""
-
-
 def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     done = ovor("cost", "--methods", "l2p", "dualprompt", "coda-p", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -276,25 +252,18 @@ def test_the_command_prints_both_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--tasks", "0"], ["--classes", "-1"], ["--tasks", "many"], ["--task", "3"]]
+    ("arguments", "code", "words"),
+    [
+        (["--methods", "l2p", "l3p"], 1, "no method 'l3p': choose from"),
+        (["--tasks", "0"], 2, "tasks"),
+        (["--classes", "-1"], 2, "classes"),
+        (["--tasks", "many"], 2, "tasks"),
+        (["--task", "3"], 2, "task"),
+    ],
 )
-def test_wrong_usage_exits_with_two(arguments: list[str], tmp_path: Path) -> None:
+def test_what_cannot_be(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
     done = ovor("cost", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert arguments[0].strip("-") in done.stdout + done.stderr
+    assert done.returncode == code
+    assert words in done.stdout + done.stderr
+    assert code != 1 or done.stdout == ""
     assert "Traceback" not in done.stderr
-
-
-def test_help_needs_no_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.argv = ['ovor', 'cost', '--help']\n"
-        "from ovor.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as end: assert not end.code\n"
-        "assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "--classes" in done.stdout

@@ -3,12 +3,10 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from ovor.analysis import confusion, toy
-from ovor.analysis.contour import zero_line
 from ovor.config import Npos, Vor
 
 SMALL = toy.Toy(
@@ -95,9 +93,8 @@ def test_without_its_terms_vor_is_no_vor(pair: confusion.Pair) -> None:
 def test_the_numbers_are_counted_right(pair: confusion.Pair) -> None:
     found = confusion.measure(SMALL, pair)
     for row, trained in pair.rows.items():
-        answers = trained.classifier(pair.test.features).argmax(1).tolist()
-        labels = pair.test.labels.tolist()
-        counted = list(zip(answers, labels, strict=True))
+        predicted = trained.classifier(pair.test.features).argmax(1).tolist()
+        counted = list(zip(predicted, pair.test.labels.tolist(), strict=True))
         assert found[row]["accuracy"] == 100 * sum(a == y for a, y in counted) / 200
         across = 100 * sum((a < 2) != (y < 2) for a, y in counted) / 200
         assert found[row]["inter_task_confusion"] == across
@@ -110,12 +107,10 @@ def test_the_sample_is_what_it_is_said_to_be(pair: confusion.Pair) -> None:
     x = torch.tensor([sample.position])
     own = pair.test.features[pair.test.labels == 0]
     assert (own == x).all(1).any()
-    answers = [pair.rows[row].classifier(x).argmax().item() for row in confusion.ROWS]
-    assert answers == [2, 0]
-    for row in confusion.ROWS:
-        assert pair.rows[row].classifier(x)[0].tolist() == pytest.approx(
-            sample.scores[row], rel=1e-4
-        )
+    scores = [pair.rows[row].classifier(x)[0] for row in confusion.ROWS]
+    assert [each.argmax().item() for each in scores] == [2, 0]
+    for row, each in zip(confusion.ROWS, scores, strict=True):
+        assert each.tolist() == pytest.approx(sample.scores[row], rel=1e-4)
 
 
 def test_where_there_is_no_such_sample_none_is_marked(pair: confusion.Pair) -> None:
@@ -137,22 +132,3 @@ def test_the_mean_is_over_the_seeds(pair: confusion.Pair) -> None:
             assert value == pytest.approx((first[row][key] + second[row][key]) / 2)
     better = sum(s["with VOR"]["accuracy"] > s["without VOR"]["accuracy"] for s in (first, second))
     assert mean["vor_more_accurate"] == better
-
-
-def test_the_zero_line_of_a_circle() -> None:
-    axis = np.linspace(-2, 2, 81)
-    x, y = np.meshgrid(axis, axis)
-    segments = zero_line(x**2 + y**2 - 1, axis)
-    ends = segments.reshape(-1, 2)
-    assert np.hypot(*ends.T) == pytest.approx(1, abs=1e-3)
-    lengths = np.hypot(segments[:, 2] - segments[:, 0], segments[:, 3] - segments[:, 1])
-    assert lengths.sum() == pytest.approx(2 * np.pi, rel=1e-2)
-
-
-def test_the_zero_line_keeps_x_and_y_apart() -> None:
-    axis = np.linspace(-1, 1, 4)
-    x, _ = np.meshgrid(axis, axis)
-    segments = zero_line(x - 0.5, axis)
-    assert segments[:, [0, 2]] == pytest.approx(0.5)
-    assert sorted({*segments[:, 1], *segments[:, 3]})[0] == -1
-    assert len(zero_line(x - 5, axis)) == 0

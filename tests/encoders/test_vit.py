@@ -40,6 +40,17 @@ def test_tokens_are_embedded_once_for_both_passes(vit: VisionTransformer, images
     assert not torch.equal(vit.encode(tokens, prefixes), vit.encode(tokens))
 
 
+@torch.no_grad()
+def test_the_feature_does_not_tell_whether_the_weights_may_learn(
+    vit: VisionTransformer, images: Tensor
+) -> None:
+    """Bit for bit: a model that was just trained predicts what it predicts when it is loaded."""
+    many = torch.rand(8, *images.shape[1:], generator=torch.Generator().manual_seed(1))
+    for some in (images[:1], images, many):
+        frozen, learning = (vit.requires_grad_(may)(some) for may in (False, True))
+        assert torch.equal(frozen, learning)
+
+
 @pytest.mark.parametrize("layers", [[0], [1], [0, 1]])
 def test_training_a_prefix_leaves_the_backbone_as_it_was(
     vit: VisionTransformer, images: Tensor, layers: list[int]

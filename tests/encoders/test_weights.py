@@ -64,6 +64,21 @@ def cache(tensors: Tensors, folder: Path, name: str) -> Path:
 # Sources
 
 
+@pytest.mark.parametrize("padding", range(0, 64, 8))
+def test_where_a_file_has_the_weights_does_not_show(
+    tensors: Tensors, vit: VisionTransformer, tmp_path: Path, padding: int
+) -> None:
+    """Bit for bit, for one image too: MKL multiplies in another order at odd addresses."""
+    content = Path(store(tensors, tmp_path)).read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:start] + b" " * ((padding - start) % 64)
+    path = tmp_path / "moved.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[start:])
+    found = load_backbone(str(path)).vit
+    image = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(found(image), vit(image))
+
+
 def test_embedded(
     tensors: Tensors, vit: VisionTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,9 +232,7 @@ def test_classification_heads_are_left_out(
 )
 def test_heads_are_those_of_the_published_vits(embed_dim: int, num_heads: int) -> None:
     arch = Architecture(embed_dim, 1, num_heads, mlp_dim=8, patch_size=2, in_chans=3, grid=(2, 2))
-    with torch.device("meta"):
-        tensors = VisionTransformer(arch).state_dict()
-    assert weights.build(tensors, None, "ViT").arch == arch
+    assert weights.read_architecture(weights.expected_shapes(arch), None, "ViT") == arch
 
 
 def test_heads_can_be_given(

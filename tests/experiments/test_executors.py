@@ -329,17 +329,6 @@ def test_a_worker_does_what_this_process_would(
     assert len(events(tmp_path / "there", "worker")) == 1
 
 
-@pytest.mark.slow
-def test_submitit_on_this_machine(tiny_run: Run, tmp_path: Path) -> None:
-    row = [Row("vor", tiny_run)]
-    here, there = tmp_path / "here", tmp_path / "there"
-    list(grid.run_grid(row, [0], here, jobs=1))
-    place = on_slurm({}, there, jobs=1, kind="local")
-    assert len(list(grid.run_on(place, row, [0], there))) == 1
-    assert written(there) == written(here)
-    assert not list(there.glob(".slurm*"))
-
-
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """sbatch, srun, sacct and scancel that run jobs on this machine."""
@@ -360,6 +349,7 @@ def test_slurm_gives_the_same_though_a_job_is_killed(
     place = on_slurm({"partition": "night", "time": "1:00:00"}, out, jobs=2)
     assert len(list(grid.run_on(place, rows, [0, 1], out, recorder))) == 6
     assert written(out) == expected
+    assert not list(out.glob(".slurm*"))
     assert len(recorder.sentences) == 1
     scripts = [file.read_text() for file in slurm.glob("*.sh")]
     assert len(scripts) == 7

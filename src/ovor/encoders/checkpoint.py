@@ -24,7 +24,7 @@ RENAMED = {"register_tokens": "reg_token"}  # DINOv2's own name: timm's
 
 @dataclass(frozen=True)
 class Checkpoint:
-    tensors: dict[str, Tensor]  # timm's names, float32, without the classification head
+    tensors: dict[str, Tensor]  # timm's names, without the classification head
     num_heads: int | None = None  # where the file tells
 
 
@@ -42,7 +42,7 @@ def read_checkpoint(path: Path, label: str) -> Checkpoint:
         )
     found = READERS[path.suffix](path, label)
     tensors = {
-        RENAMED.get(name, name): tensor.detach().to(torch.float32).contiguous()
+        RENAMED.get(name, name): tensor.detach()
         for name, tensor in found.tensors.items()
         if not name.startswith(UNUSED)
     }

@@ -63,6 +63,10 @@ class Attention(nn.Module):
         else:
             dim = x.shape[-1]
             w, b = self.qkv.weight, self.qkv.bias
+            if not torch.is_grad_enabled():
+                # torch adds up the product of a strided input in another order where the weight may
+                # learn; whether it still may must not show in the last bits of a prediction.
+                w = w.detach()
             q = self.heads(F.linear(x[:, :queries], w[:dim], None if b is None else b[:dim]))
             kv = F.linear(x, w[dim:], None if b is None else b[dim:])
             k, v = map(self.heads, kv.chunk(2, dim=-1))

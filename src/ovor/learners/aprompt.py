@@ -53,7 +53,6 @@ class APromptOptions:
 
 class APrompt(Learner):
     Options: ClassVar[type] = APromptOptions
-    keeps_old_heads = False  # prototypes move with the network
 
     def __init__(
         self, options: APromptOptions, backbone: VisionTransformer, autocast: Autocast

@@ -23,7 +23,6 @@ class Learner(nn.Module):
 
     Options: ClassVar[type]  # frozen, every field with a default
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
-    keeps_old_heads: ClassVar[bool] = True
     separable: bool = True  # is the loss of a batch the mean of its images' losses?
     settled: ClassVar[bool] = False  # do features stay as they are once the first task is learned?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?

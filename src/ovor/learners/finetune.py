@@ -38,7 +38,6 @@ class Finetune(Learner):
     """All weights, and one head over all classes whose old part learns on."""
 
     Options: ClassVar[type] = FinetuneOptions
-    keeps_old_heads = False
 
     def __init__(
         self, options: FinetuneOptions, backbone: VisionTransformer, autocast: Autocast

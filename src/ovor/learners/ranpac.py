@@ -86,7 +86,10 @@ class RanPac(FirstTaskTuning):
         h, y = h.double(), y.double()
         self.gram += h.T @ h
         self.sums[:, -self.classes :] += h.T @ y
-        self.weights = ridge_solution(self.gram, self.sums, ridge)
+        # A solve returns its columns one after another, a file the rows: a product of the one may
+        # differ from that of the other in the last bits, and a saved model from the one in memory.
+        solution = ridge_solution(self.gram, self.sums, ridge)
+        self.weights = solution.clone(memory_format=torch.contiguous_format)
 
     def features(self, images: Tensor) -> Tensor:
         return self.tuned_features(images)

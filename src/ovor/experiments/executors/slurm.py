@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ovor.config import Run
 from ovor.experiments.executors import remote
@@ -20,26 +20,23 @@ from ovor.experiments.executors.base import Died, Executor, ExecutorError, Outco
 
 DEFAULTS = {"time": "24:00:00", "mem": "8G", "job_name": "ovor"}
 ASK = 30  # seconds between questions to SLURM about jobs that left no result
-Kind = Literal["slurm", "local"]
 
 
 class SlurmExecutor:
     def __init__(
-        self, kind: Kind, shared: remote.SharedFolder, options: Mapping[str, Any], jobs: int | None
+        self, shared: remote.SharedFolder, options: Mapping[str, Any], jobs: int | None
     ) -> None:
         self.jobs, self.shared, self.options = jobs, shared, options
         self.folder = shared.marker.parent / f".slurm-{secrets.token_hex(4)}"
-        self.submitit = submitit_executor(kind, self.folder / "%j")
+        self.submitit = submitit_executor(self.folder / "%j")
         self.running: dict[Any, Path] = {}
         self.asked = time.monotonic()
 
     def submit(self, run: Run, path: Path, vor_cache: Path | None) -> None:
-        import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-        if isinstance(self.submitit, submitit.SlurmExecutor):
-            own = {"cpus_per_task": 1 + run.workers}
-            self.submitit.update_parameters(additional_parameters=own | dict(self.options))
+        own = {"cpus_per_task": 1 + run.workers}
+        self.submitit.update_parameters(additional_parameters=own | dict(self.options))
         try:
             job = self.submitit.submit(work, self.shared.request(run, path, vor_cache))
         except (FailedJobError, FailedSubmissionError) as error:
@@ -65,12 +62,14 @@ class SlurmExecutor:
 
 
 def work(request: remote.Request) -> remote.Response:
+    """Do the requested run, in a job."""
     # By this submitit would end the run some time before the limit; every epoch is saved anyway.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     return remote.serve(request, socket.gethostname())
 
 
 def outcome(job: Any) -> Outcome:
+    """Return how a job ended, or raise the error of its run."""
     from submitit.core.utils import FailedJobError, UncompletedJobError
 
     try:
@@ -81,28 +80,22 @@ def outcome(job: Any) -> Outcome:
         return Died(f"job {job.job_id}, {job.state}, see {job.paths.stderr}")
 
 
-def submitit_executor(kind: Kind, folder: Path) -> Any:
-    """Return submitit's executor with its files in `folder`; "local" needs no SLURM, for tests."""
+def submitit_executor(folder: Path) -> Any:
+    """Return submitit's executor with its files in `folder`."""
     try:
         import submitit
     except ImportError:
         raise ExecutorError("submitit is not installed: pip install 'ovor[slurm]'.") from None
-    if kind == "local":
-        executor = submitit.LocalExecutor(folder)
-        executor.update_parameters(timeout_min=60)
-        return executor
     if not shutil.which("sbatch") or not shutil.which("srun"):
         raise ExecutorError("There is no SLURM on this machine (no sbatch): start on a login node.")
     return submitit.SlurmExecutor(folder)
 
 
 @contextmanager
-def on_slurm(
-    options: Mapping[str, Any], out: Path, jobs: int | None, kind: Kind = "slurm"
-) -> Iterator[Executor]:
+def on_slurm(options: Mapping[str, Any], out: Path, jobs: int | None) -> Iterator[Executor]:
     """Submit runs with these options of sbatch; leaving by an error cancels what still runs."""
     with remote.sharing(out) as shared:
-        executor = SlurmExecutor(kind, shared, DEFAULTS | dict(options), jobs)
+        executor = SlurmExecutor(shared, DEFAULTS | dict(options), jobs)
         try:
             yield executor
         except BaseException:
