@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from ovor.atomic import write_atomically
 from ovor.classifier.file import Description, read_model, write_model
 from ovor.errors import OvorError
-from ovor.tensor_file import write_atomically
 
 Save = Callable[[Path], None]  # writes a model file
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from ovor.atomic import write_atomically
 from ovor.report.page import header
 from ovor.report.sections import Content
 from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill
-from ovor.tensor_file import write_atomically
 
 DASHES: dict[bool, list[int]] = {False: [1, 0], True: [6, 3]}
 SHAPES = {False: "circle", True: "triangle-up"}
