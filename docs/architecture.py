@@ -32,7 +32,7 @@ WAYS: dict[str, list[tuple[str, str]]] = {
         ("cli/predict.py", "a line of text, or JSON"),
     ],
     "ovor serve": [
-        ("web/app.py", "POST /predict, after the checks of security"),
+        ("web/app.py", "POST /predict, once security has passed it"),
         ("web/upload.py", "the body, within its limits"),
         ("web/images.py", "kind and size, before decoding"),
         ("data/images.py", "bytes to an upright RGB image"),
