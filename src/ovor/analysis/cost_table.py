@@ -1,6 +1,5 @@
 """The cost of every method beside the paper's cost table, as JSON and in at most 80 columns."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,10 +91,6 @@ def misprints(row: dict[str, Any]) -> list[dict[str, Any]]:
         for what in RATIOS
         if abs((printed := row["paper"][what]) - row[what]) >= 0.01
     ]
-
-
-def as_json(table: dict[str, Any]) -> str:
-    return json.dumps(table, indent=1) + "\n"
 
 
 def as_tables(table: dict[str, Any]) -> Group:

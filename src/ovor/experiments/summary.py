@@ -93,11 +93,6 @@ def changes(result: dict[str, Any]) -> list[float]:
     return [round(given[-1][t] - given[t][t], 4) for t in range(len(given) - 1)]
 
 
-def as_json(preset: str, seeds: list[int], sections: list[dict[str, Any]]) -> str:
-    value = {"table": preset, "seeds": seeds, "sections": sections}
-    return json.dumps(value, indent=1) + "\n"
-
-
 def mean_std(values: list[float]) -> str:
     """Write mean ± population standard deviation, the paper's convention; one value has none."""
     return with_deviation(values, ".2f") if values else NOT_RUN
