@@ -183,13 +183,8 @@ class GridProgress(Live, Display):
         self.console.print(sentence, highlight=False, soft_wrap=True)
 
     def done(self, name: str, result: dict[str, Any]) -> None:
-        metrics = result["metrics"]
-        self.console.print(
-            f"{name}: A_T {metrics['A_T']:.2f}, F_T {metrics['F_T']:.2f}, "
-            f"{result['seconds']:.0f} s",
-            highlight=False,
-            soft_wrap=True,
-        )
+        a, f = result["metrics"]["A_T"], result["metrics"]["F_T"]
+        self.say(f"{name}: A_T {a:.2f}, F_T {f:.2f}, {result['seconds']:.0f} s")
         self.bar.advance(self.row)
 
 
