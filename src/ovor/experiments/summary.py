@@ -149,7 +149,8 @@ def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...],
         for name, (label, keys) in BY_TASK[measure].items():
             own = label if len(part["rows"]) == 1 else row["label"]
             values = row["by_task"].get(name, [])
-            columns.append((own, series(values)))
+            by_task = [mean_std(list(column)) for column in zip(*values, strict=True)]
+            columns.append((own, by_task or [NOT_RUN]))
             if keys and row is part["rows"][0]:
                 figures = reduce(getitem, keys, paper())
                 columns.append(("paper", [f"{x:.2f}" for x in figures]))
@@ -158,16 +159,9 @@ def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...],
                     off = [f"{a - b:+.2f}" for a, b in zip(means, figures, strict=True)]
                     columns.append(("difference", off))
     first = 1 if measure == "task-id-given" else 2
-    by_task = zip_longest(*(cells for _, cells in columns), fillvalue="")
-    lines = [(str(task), *cells) for task, cells in enumerate(by_task, first)]
+    rows = zip_longest(*(cells for _, cells in columns), fillvalue="")
+    lines = [(str(task), *cells) for task, cells in enumerate(rows, first)]
     return ("task", *(heading for heading, _ in columns)), lines
-
-
-def series(values: list[list[float]]) -> list[str]:
-    """Write mean and deviation over seeds, task by task."""
-    if not values:
-        return [NOT_RUN]
-    return [mean_std([value[t] for value in values]) for t in range(len(values[0]))]
 
 
 def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], Lines]:
