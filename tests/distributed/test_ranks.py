@@ -26,6 +26,7 @@ from ovor.seeds import generator
 from ovor.training.features import Features
 from ovor.training.loop import features_and_outliers, train_step
 from processes import CLOSE, difference, together
+from tiny import batches_of
 
 pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
 
@@ -94,7 +95,7 @@ def test_gradients_add_up_to_those_of_one_process(
 
 
 def look_like_one(ranks: Ranks, batches: list[tuple[Tensor, Tensor]]) -> None:
-    alone = Batches.of(batches)
+    alone = batches_of(batches)
     looked: list[int] = []
 
     def look(images: Tensor) -> Tensor:

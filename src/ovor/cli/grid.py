@@ -1,5 +1,6 @@
 """`ovor grid`: the runs of a table of the paper."""
 
+import json
 import os
 import sys
 from contextlib import AbstractContextManager
@@ -27,6 +28,11 @@ from ovor.experiments.tables import TABLES, Row, sections
 
 @dataclass(frozen=True)
 class GridArguments:
+    """Every run of a table that is not done yet, then the table: mean ± population standard
+    deviation over the seeds, beside the paper's figures and the difference where the data are the
+    paper's. Stop and continue it at will.
+    """
+
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")] = "core"
     """one of the tables above"""
     data: Annotated[tuple[str, ...], optional("NAME ...")] = ()
@@ -79,14 +85,7 @@ class GridArguments:
 def grid_command(argv: list[str]) -> None:
     """Do the runs of a table that are missing, and print the table."""
     listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
-    arguments = parse(
-        GridArguments,
-        argv,
-        "grid",
-        "Every run of a table that is not done yet, then the table: mean ± population "
-        "standard deviation over the seeds, beside the paper's figures and the difference where "
-        f"the data are the paper's. Stop and continue it at will.\n\nTables:\n{listing}",
-    )
+    arguments = parse(GridArguments, argv, f"\n\nTables:\n{listing}")
     if arguments.preset not in TABLES:
         sys.exit(
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
@@ -104,7 +103,8 @@ def grid_command(argv: list[str]) -> None:
         do_runs([row for part in parts for row in part.rows], seeds, arguments)
     found = summary.collect(parts, table.measure, seeds, arguments.out)
     if arguments.json:
-        print(summary.as_json(arguments.preset, seeds, found), end="")
+        value = {"table": arguments.preset, "seeds": seeds, "sections": found}
+        print(json.dumps(value, indent=1))
     elif arguments.markdown:
         print(summary.as_markdown(found, table.measure), end="")
     else:
@@ -114,7 +114,7 @@ def grid_command(argv: list[str]) -> None:
         from ovor.report import make
 
         page = arguments.out / f"report-{arguments.preset}.html"
-        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out).write(page), page)
 
 
 def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None:
