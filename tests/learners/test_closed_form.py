@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.learners.ranpac import RIDGES, RanPac, choose_ridge, ridge_solution
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca, gaussian
+from tiny import batches_of
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -35,7 +35,7 @@ def teach(learner: Learner, tasks: list[list[int]]) -> None:
         labels = torch.arange(len(classes)).repeat_interleave(9)
         batches = [*zip(images.split(1), labels.split(1), strict=True)]
         learner.begin_task(len(classes), (0, number))
-        learner.end_task(Batches.of(batches), (0, number))
+        learner.end_task(batches_of(batches), (0, number))
 
 
 def build(method: str, backbone: str, **options: object) -> Learner:

@@ -1,5 +1,6 @@
 """`ovor cost`: what every method learns, stores and computes."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -34,6 +35,6 @@ def cost_command(argv: list[str]) -> None:
     setting = cost.Setting(arguments.tasks, arguments.classes)
     table = cost_table.cost_table(setting, arguments.methods)
     if arguments.json:
-        print(cost_table.as_json(table), end="")
+        print(json.dumps(table, indent=1))
     else:
         Console().print(cost_table.as_tables(table), highlight=False)

@@ -1,5 +1,6 @@
 """`ovor figure`: a figure of the paper."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -49,7 +50,7 @@ def figure_command(argv: list[str]) -> None:
     )
     found = confusion.numbers(setting, pair, waiting)
     if arguments.json:
-        print(confusion.as_json(found), end="")
+        print(json.dumps(found, indent=1))
         return
     console = Console()
     console.print(confusion.as_tables(found), highlight=False)

@@ -1,5 +1,6 @@
 """`ovor grid`: the runs of a table of the paper."""
 
+import json
 import os
 import sys
 from contextlib import AbstractContextManager
@@ -102,7 +103,8 @@ def grid_command(argv: list[str]) -> None:
         do_runs([row for part in parts for row in part.rows], seeds, arguments)
     found = summary.collect(parts, table.measure, seeds, arguments.out)
     if arguments.json:
-        print(summary.as_json(arguments.preset, seeds, found), end="")
+        value = {"table": arguments.preset, "seeds": seeds, "sections": found}
+        print(json.dumps(value, indent=1))
     elif arguments.markdown:
         print(summary.as_markdown(found, table.measure), end="")
     else:
@@ -112,7 +114,7 @@ def grid_command(argv: list[str]) -> None:
         from ovor.report import make
 
         page = arguments.out / f"report-{arguments.preset}.html"
-        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out).write(page), page)
 
 
 def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import tyro
 
@@ -14,12 +14,6 @@ from ovor.errors import OvorError
 
 Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
 Into = Annotated[Path | None, optional("FOLDER")]
-
-
-class Writable(Protocol):
-    """A report that can be written as a page."""
-
-    def write(self, path: Path) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -64,10 +58,10 @@ def report_command(argv: list[str]) -> None:
     print(f"Report in {arguments.out}")
 
 
-def write_report(make_report: Callable[[], Writable], path: Path) -> None:
+def write_report(write: Callable[[], None], path: Path) -> None:
     """Write the page that a run or grid ends with; its results stand whatever becomes of it."""
     try:
-        make_report().write(path)
+        write()
     except (OvorError, OSError) as error:
         print(f"There is no report: {error}", file=sys.stderr)
     except KeyboardInterrupt:
