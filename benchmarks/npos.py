@@ -14,13 +14,11 @@ from benchmarks.harness import Row, interleave, ratios
 from benchmarks.memory import resident
 from ovor.config import Npos
 from ovor.outliers import synthesize
-from ovor.outliers.exact_search import farthest_from_others, farthest_from_sample
-from ovor.outliers.knn import kth_distance
+from ovor.outliers.npos import boundary_size, delta, draw_noise
 
 CLASSES, WIDTH, SEED = 20, 768, 0
 PAPER = 2_400  # features of one of ten tasks of ImageNet-R
 NPOS = Npos()
-SAMPLE = 2_000  # features that the approximation measures distances to
 
 
 def measure(quick: bool) -> Iterator[Row]:
@@ -34,9 +32,9 @@ def measure(quick: bool) -> Iterator[Row]:
     yield from growth(20_000 if quick else 100_000, rounds=1 if quick else 3)
 
 
-def task(count: int) -> tuple[Tensor, Tensor]:
-    """Classes of unequal spread in a space where few directions have most of the variance, like
-    the features of a ViT."""
+def task(count: int) -> Tensor:
+    """Return features of classes of unequal spread, in a space where few directions have most of
+    the variance, like the features of a ViT."""
     generator = torch.Generator().manual_seed(SEED)
     labels = torch.arange(count) % CLASSES
     scale = torch.arange(1, WIDTH + 1).pow(-0.5)
@@ -44,21 +42,20 @@ def task(count: int) -> tuple[Tensor, Tensor]:
     centers = torch.randn(CLASSES, WIDTH, generator=generator)
     spread = 0.5 + torch.rand(CLASSES, 1, generator=generator)
     scatter = torch.randn(count, WIDTH, generator=generator).mul_(spread[labels])
-    return scatter.add_(centers[labels]).mul_(scale), labels
+    return scatter.add_(centers[labels]).mul_(scale)
 
 
-def run(features: Tensor, labels: Tensor, npos: Npos) -> Tensor:
-    return synthesize(features, labels, CLASSES, npos, torch.Generator().manual_seed(SEED))
+def run(features: Tensor, npos: Npos) -> Tensor:
+    return synthesize(features, CLASSES, npos, torch.Generator().manual_seed(SEED))
 
 
 def brute_force(features: Tensor, npos: Npos) -> tuple[Tensor, Tensor]:
-    """Alg. 2 as one would write it with faiss: all outliers, and the least of their distances."""
-    generator = torch.Generator().manual_seed(SEED)
-    noise = npos.sigma * torch.randn(npos.noise, WIDTH, generator=generator)
+    """Return the outliers of Alg. 2 as one would write it with faiss, and their least distance."""
+    noise = draw_noise(npos, WIDTH, torch.Generator().manual_seed(SEED))
     index = faiss.IndexFlatL2(WIDTH)
     index.add(features.numpy())
     squares, _ = index.search(features.numpy(), npos.k + 1)  # the nearest is the feature itself
-    boundary = torch.from_numpy(squares[:, -1]).topk(round(npos.alpha * CLASSES)).indices
+    boundary = torch.from_numpy(squares[:, -1]).topk(boundary_size(npos, CLASSES)).indices
     candidates = (features[boundary, None] + noise).flatten(0, 1)
     found = [
         index.search(batch.numpy(), npos.k)[0][:, -1] for batch in torch.split(candidates, 10_000)
@@ -68,12 +65,12 @@ def brute_force(features: Tensor, npos: Npos) -> tuple[Tensor, Tensor]:
 
 
 def against_brute_force(npos: Npos, rounds: int, at_least: float | None) -> Iterator[Row]:
-    features, labels = task(PAPER)
+    features = task(PAPER)
     outliers: dict[str, Tensor] = {}
     least = torch.tensor(0.0)
 
     def ours() -> None:
-        outliers["ours"] = run(features, labels, npos)
+        outliers["ours"] = run(features, npos)
 
     def brute() -> None:
         nonlocal least
@@ -82,7 +79,8 @@ def against_brute_force(npos: Npos, rounds: int, at_least: float | None) -> Iter
     seconds = interleave({"ours": ours, "faiss": brute}, rounds)
     only_ours = without(outliers["ours"], outliers["faiss"])
     assert len(outliers["ours"]) == len(outliers["faiss"])
-    assert (kth_distance(only_ours, features, npos.k) > least * (1 - 1e-5)).all(), "not the same"
+    distances = delta(only_ours.double(), features.double(), npos.k)
+    assert (distances > least * (1 - 1e-5)).all(), "not the same"
     name, other = f"NPOS, {PAPER:,} features x {npos.noise} noises", "brute force with faiss"
     speed = ratios(seconds, slow="faiss", fast="ours")
     yield Row(f"{name}: speed", other, speed, at_least=at_least)
@@ -91,59 +89,30 @@ def against_brute_force(npos: Npos, rounds: int, at_least: float | None) -> Iter
 
 
 def without(outliers: Tensor, others: Tensor) -> Tensor:
+    """Return the outliers that are not among the others."""
     known = {row.tobytes() for row in others.numpy()}
     return outliers[[row.tobytes() not in known for row in outliers.numpy()]]
 
 
 def extra_memory() -> float:
-    """MB that a process holds at most during a synthesis, more than before."""
-    features, labels = task(PAPER)
-    run(features[:100], labels[:100], replace(NPOS, k=5, noise=5))
+    """Return the MB by which a process grows at most during a synthesis."""
+    features = task(PAPER)
+    run(features[:100], replace(NPOS, k=5, noise=5))
     before = resident("VmRSS")
-    run(features, labels, NPOS)
+    run(features, NPOS)
     return resident("VmHWM") - before
 
 
 def growth(count: int, rounds: int) -> Iterator[Row]:
-    features, labels = task(count)
-    few, few_labels = task(count // 10)
-    sampled = replace(NPOS, sample=SAMPLE)
-    outliers: dict[str, Tensor] = {}
-
-    def exact() -> None:
-        outliers["exact"] = run(features, labels, NPOS)
-
-    def approximate() -> None:
-        outliers["approximate"] = run(features, labels, sampled)
-
-    variants = {
-        "exact": exact,
-        "approximate": approximate,
-        "few": lambda: run(few, few_labels, NPOS),
-    }
+    many, few = task(count), task(count // 10)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a grid
+    variants = {"many": lambda: run(many, NPOS), "few": lambda: run(few, NPOS)}
     seconds = interleave(variants, rounds, time.process_time)
     torch.set_num_threads(threads)
     yield Row(
         f"NPOS, {count:,} features: cost",
         f"{count // 10:,} features",
-        ratios(seconds, slow="exact", fast="few"),
+        ratios(seconds, slow="many", fast="few"),
         at_most=12,
     )
-    name = f"NPOS, {count:,} features, sample {SAMPLE:,}"
-    found = len(outliers["exact"]) - len(without(outliers["exact"], outliers["approximate"]))
-    yield Row(f"{name}: speed", "exact", ratios(seconds, slow="exact", fast="approximate"))
-    yield Row(f"{name}: same boundary", "exact", (boundary_recall(features),), "%")
-    yield Row(f"{name}: same outliers", "exact", (100 * found / len(outliers["exact"]),), "%")
-    far = {name: kth_distance(x[:400], features, NPOS.k).mean() for name, x in outliers.items()}
-    yield Row(f"{name}: distance", "exact", (100 * float(far["approximate"] / far["exact"]),), "%")
-
-
-def boundary_recall(features: Tensor) -> float:
-    """Share of the exact boundary that a sample finds too, in %."""
-    count, k = round(NPOS.alpha * CLASSES), max(1, round(NPOS.k * SAMPLE / len(features)))
-    order = torch.randperm(len(features), generator=torch.Generator().manual_seed(SEED))
-    exact = farthest_from_others(features, NPOS.k, count)
-    sampled = farthest_from_sample(features, order[:SAMPLE], k, count)
-    return 100 * len(set(exact.tolist()) & set(sampled.tolist())) / count

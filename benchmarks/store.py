@@ -29,9 +29,9 @@ from ovor.analysis.cost import VIT_B
 from ovor.config import Npos
 from ovor.experiments.runner import prepare
 from ovor.learners import build_learner
-from ovor.outliers import exact_search as boundary
-from ovor.outliers import npos, synthesize
-from ovor.outliers.feature_buffer import Store
+from ovor.outliers import boundary, exact_search
+from ovor.outliers.candidates import Candidates
+from ovor.outliers.feature_buffer import FeatureBuffer
 from ovor.presets import settings
 from ovor.training.loop import head_epoch
 
@@ -42,10 +42,10 @@ WIDE = replace(VIT_B, depth=1)  # for the head phase, which does not use the res
 HEAD = 100_000  # features
 HEAD_CLASSES = 200
 PLACES: dict[str, tuple[object, str]] = {
-    "boundary": (npos, "farthest_from_others"),
+    "boundary": (exact_search, "farthest_from_others"),
     "its distances": (boundary, "_measure"),
-    "bounds": (npos.Candidates, "_bounds"),
-    "scores": (npos.Candidates, "_kth_squares"),
+    "bounds": (Candidates, "_bounds"),
+    "scores": (Candidates, "_kth_squares"),
 }
 
 
@@ -71,7 +71,7 @@ def measure(quick: bool) -> Iterator[Row]:
 
 
 def of_head_phase() -> float:
-    """Seconds, in the batches of the paper and with as many outliers as it has a class."""
+    """Return the seconds of an epoch in the paper's batches, with its outliers a class."""
     with TemporaryDirectory() as folder:
         session, _ = prepare(replace(settings("quickdraw", "ovor"), batch_size=128), Path(folder))
     learner = build_learner("linear", {}, random_vit(WIDE), nullcontext)
@@ -90,15 +90,16 @@ def of_head_phase() -> float:
 
 
 def child(size: int) -> dict[str, float]:
+    """Return the figures of one size, measured in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.store", str(size)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, float] = json.loads(output)
     return found
 
 
-def fill(store: Store, size: int) -> None:
-    """Classes of unequal spread in a space where few directions have most of the variance, as in
-    the benchmark of NPOS, made batch by batch."""
+def fill(store: FeatureBuffer, size: int) -> None:
+    """Add features of classes of unequal spread, in a space where few directions have most of the
+    variance, as in the benchmark of NPOS, made batch by batch."""
     generator = torch.Generator().manual_seed(SEED)
     scale = torch.arange(1, WIDTH + 1).pow(-0.5)
     scale /= scale.square().mean().sqrt()
@@ -143,16 +144,17 @@ class Watch:
 
 
 def one(size: int) -> dict[str, float]:
-    watch, labels = Watch(), torch.arange(size) % CLASSES
+    """Return the figures of one size, measured in this process."""
+    watch = Watch()
     for part, (where, name) in PLACES.items():
         setattr(where, name, watch.timed(part, getattr(where, name)))
     with TemporaryDirectory() as folder, watch.over_memory():
-        store = Store(Path(folder))
+        store = FeatureBuffer(Path(folder))
         fill(store, size)
         features = store.tensor()
         generator = torch.Generator().manual_seed(SEED)
         start, processor = time.perf_counter(), time.process_time()
-        outliers = synthesize(features, labels, CLASSES, Npos(), generator, Path(folder))
+        outliers = exact_search.synthesize(features, CLASSES, Npos(), generator, Path(folder))
         seconds, processor = time.perf_counter() - start, time.process_time() - processor
     assert outliers.shape == (Npos().beta * CLASSES, WIDTH)
     memory = {"resident": resident("VmHWM"), "anonymous": watch.anonymous}

@@ -32,13 +32,13 @@ WAYS: dict[str, list[tuple[str, str]]] = {
         ("cli/predict.py", "a line of text, or JSON"),
     ],
     "ovor serve": [
-        ("web/app.py", "POST /predict, after the checks of security"),
+        ("web/app.py", "POST /predict, once security has passed it"),
         ("web/upload.py", "the body, within its limits"),
         ("web/images.py", "kind and size, before decoding"),
         ("data/images.py", "bytes to an upright RGB image"),
-        ("web/predictions.py", "a queue; one thread takes batches"),
+        ("web/predictor.py", "a queue; one thread takes batches"),
         ("classifier/prediction.py", "batches in, one row an image out"),
-        ("web/schemas.py", "the row as JSON"),
+        ("web/handlers.py", "the row as JSON"),
     ],
 }
 

@@ -8,8 +8,11 @@ They go to docs/figures. Those of the report are of docs/results/report-main-tab
 import io
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +23,6 @@ from chromium import browsing
 from drawings import draw
 from ovor import Classifier
 from web.browser import drop, sketch, sun
-from web.live import serving
 
 DOCS = Path(__file__).parent
 FIRST = ["banana", "candle", "fish"]
@@ -66,8 +68,8 @@ def page_pictures(browser: Browser) -> None:
         root = Path(name)
         Classifier("embedded").learn(draw(root / "1", FIRST, 70)).save(root / "garden.ovor")
         kept = draw(root / "kept", FIRST, 10, first=70)
-        with serving(root, "--exam", str(kept), model="garden.ovor") as live:
-            page = browser.new_page(base_url=live.url, viewport={"width": 1100, "height": 900})
+        with serving(root, kept) as address:
+            page = browser.new_page(base_url=address, viewport={"width": 1100, "height": 900})
             page.goto("/")
             for number, names in enumerate(LATER, 2):
                 teach(page, draw(root / str(number), names, 70), number)
@@ -85,6 +87,20 @@ def page_pictures(browser: Browser) -> None:
             page.set_viewport_size({"width": 375, "height": 740})
             page.locator("#results-clear").click()
             take(page, "phone")
+
+
+@contextmanager
+def serving(folder: Path, kept: Path) -> Iterator[str]:
+    """Run `ovor serve` on the folder's garden.ovor, and give its address."""
+    command = [sys.executable, "-m", "ovor", "serve", "garden.ovor", "--port", "0", "--exam", kept]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            found = re.search(r"http://\S+", process.stdout.readline())
+            assert found
+            yield found[0]
+        finally:
+            process.terminate()
 
 
 def teach(page: Page, folder: Path, number: int) -> None:

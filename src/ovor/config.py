@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
@@ -15,6 +15,8 @@ STRICT = ConfigDict(extra="forbid")
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+REMOVED_FROM_NPOS = {"per_class": False, "sample": 0}  # older files have them, at these defaults
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,13 +39,22 @@ class Npos:
     """search in raw features, in normalised ones, or as released: raw candidates, unit index"""
     self_neighbor: bool = False
     """count a feature as its own first neighbour, as released"""
-    per_class: bool = False
-    """pick boundary and outliers class by class instead of over the whole task"""
-    sample: Annotated[int, Field(ge=0)] = 0
-    """features that distances are measured to, drawn at random, for a quick approximation; 0: all,
-    exact at any number of features"""
     shuffle: bool = True
     """shuffle the outliers; the released code leaves them in order of distance"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_older_files(cls, given: Any) -> Any:
+        """Drop options that are gone, if an older run.json or model file has their defaults."""
+        if not isinstance(given, dict):
+            return given
+        for name, default in REMOVED_FROM_NPOS.items():
+            if given.get(name, default) != default:
+                raise ValueError(
+                    f"the option {name} is gone (it was {given[name]}); without it, all features "
+                    "are searched together and exactly, which gives other outliers"
+                )
+        return {name: value for name, value in given.items() if name not in REMOVED_FROM_NPOS}
 
 
 @dataclass(frozen=True, config=STRICT)

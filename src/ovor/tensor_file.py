@@ -2,36 +2,16 @@
 
 import hashlib
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load, save
 from torch import Tensor
 
+from ovor.atomic import write_atomically
 from ovor.errors import OvorError
 
 OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes with its length
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file, flush to disk, then rename over it."""
-    if path.is_symlink():  # it stays one
-        path = Path(os.path.realpath(path))
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError) and error.filename:
-            error.filename = str(path)  # the name that people know
-        raise
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:

@@ -21,8 +21,7 @@ from ovor.events import Event, Listener, TrainStep
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import assist, execute, prepare
 from ovor.learners import takes_vor
-from ovor.outliers import exact_search as boundary
-from ovor.outliers import knn, npos, synthesize
+from ovor.outliers import boundary, candidates, knn, synthesize
 from ovor.seeds import generator
 from ovor.training.features import Features
 from ovor.training.loop import features_and_outliers, train_step
@@ -135,6 +134,12 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def tiny_run(tiny_run: Run) -> Run:
+    """The run with one thread, as forked processes have no other: some results are equal bits."""
+    return replace(tiny_run, threads=1)
+
+
 def runs(tiny_run: Run) -> dict[str, Run]:
     return {
         name: replace(
@@ -200,9 +205,10 @@ def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[int, P
 def test_the_result_is_that_of_one_process(name: str, size: int, done: dict[int, Path]) -> None:
     one, many = (Folder(done[n] / name).result() for n in (1, size))
     assert many["processes"] == size
+    # No test image is as near to two classes as rounding could bring it.
     for key in ("accuracy", "accuracy_task_id_given", "metrics"):
         assert many[key] == one[key]
-    limit = {"simplecil": 0.0, "l2p batch": 0.0, "l2": 10 * CLOSE}.get(name, CLOSE)
+    limit = 0.0 if name in ("simplecil", "l2p batch") else CLOSE  # these two share no sum
     assert difference(done[size] / name, done[1] / name) <= limit
 
 
@@ -213,7 +219,7 @@ def test_losses_do_not_grow_with_the_number_of_processes(
 ) -> None:
     """Those of prompts and penalties too, which the released code multiplies."""
     one, many = (losses(done[n] / name) for n in (1, size))
-    assert many == pytest.approx(one, rel=1e-3 if name == "l2" else 1e-4)
+    assert many == pytest.approx(one, rel=CLOSE)
     assert bool(one) == (name != "simplecil")
 
 
@@ -227,11 +233,9 @@ def search_like_one(ranks: Ranks, cases: list[Npos]) -> None:
     features = torch.randn(20, 16, generator=generator(0)).repeat_interleave(15, 0)
     features += 0.3 * torch.randn(300, 16, generator=generator(1))
     features[7:9] = features[:2]
-    labels = torch.arange(300) // 100
     for case in cases:
         found, expected = (
-            synthesize(features, labels, 3, case, generator(2), None, some)
-            for some in (ranks, ALONE)
+            synthesize(features, 3, case, generator(2), None, some) for some in (ranks, ALONE)
         )
         assert torch.equal(found, expected)
 
@@ -243,14 +247,13 @@ def test_outliers_are_searched_together(
     """In one tile and block, in many, and by the way for many features."""
     usual = Npos(k=5, noise=20, beta=8, alpha=4)
     spaces = [replace(usual, space=space) for space in ("raw", "unit", "mixed")]
-    others = [{"per_class": True}, {"sample": 50}, {"add_boundary": False}]
-    cases = [*spaces, *(replace(usual, **other) for other in others)]
+    cases = [*spaces, replace(usual, add_boundary=False)]
     together(size, tmp_path, search_like_one, cases)
     monkeypatch.setattr(knn, "COLUMNS", 32)
     monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 32 * 16)
     monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
     together(size, tmp_path, search_like_one, cases)
-    monkeypatch.setattr(npos, "KEPT_TABLES", 0)
+    monkeypatch.setattr(candidates, "KEPT_TABLES", 0)
     monkeypatch.setattr(boundary, "FEW_POINTS", 1)
     together(size, tmp_path, search_like_one, cases)
 

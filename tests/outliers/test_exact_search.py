@@ -1,151 +1,124 @@
-"""The points farthest from the others are those that measuring every distance finds."""
+"""What a caller of the outlier synthesis relies on; its numbers are checked in parity."""
 
-from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from ovor.distributed.ranks import Ranks
-from ovor.outliers import exact_search as boundary
-from ovor.outliers import knn
-from ovor.outliers.exact_search import farthest_from_others, farthest_from_sample
+from outlier_checks import assert_farthest, clusters, limits, normal, run
+from ovor.config import Npos
+from ovor.outliers.feature_buffer import Mapped, collected
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _few_points_are_many() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundary, "FEW_POINTS", 1)
-        yield
+NPOS = Npos(alpha=3, beta=10, k=4, noise=20)
 
 
-def brute_force(points: Tensor, k: int, count: int) -> Tensor:
-    distances = knn.kth_distance_to_others(points, k)
-    return distances.argsort(descending=True, stable=True)[:count]
+def rows(outliers: Tensor) -> list[list[float]]:
+    return sorted(outliers.tolist())
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+def test_the_generator_decides() -> None:
+    features = normal(36, 8)
+    torch.manual_seed(0)
+    first = run(features, 3, NPOS, seed=5)
+    torch.manual_seed(1)
+    assert torch.equal(first, run(features, 3, NPOS, seed=5))
+    assert not torch.equal(first, run(features, 3, NPOS, seed=6))
 
 
-def clusters(count: int, width: int, seed: int = 0) -> Tensor:
-    centers, scale = 3 * normal(7, width, seed=seed), torch.arange(1.0, width + 1).pow(-0.5)
-    return (centers[torch.arange(count) % 7] + normal(count, width, seed=~seed)) * scale
+def test_shuffling_changes_the_order_only() -> None:
+    shuffled, ordered = (
+        run(normal(36, 8), 3, replace(NPOS, shuffle=shuffle)) for shuffle in (True, False)
+    )
+    assert not torch.equal(shuffled, ordered)
+    assert rows(shuffled) == rows(ordered)
 
 
-def heavy_tails(count: int, width: int, seed: int = 0) -> Tensor:
-    return normal(count, width, seed=seed) / normal(count, 1, seed=~seed).abs()
+def test_images_in_another_order_give_the_same_outliers() -> None:
+    features, npos = normal(36, 8), replace(NPOS, shuffle=False)
+    order = torch.randperm(len(features), generator=torch.Generator().manual_seed(3))
+    assert_farthest(run(features[order], 3, npos), features, 3, npos)
 
 
-def twice(count: int, width: int, seed: int = 0) -> Tensor:
-    return normal(-(-count // 2), width, seed=seed).repeat(2, 1)[:count]
+def test_outliers_are_a_noise_away_from_a_feature() -> None:
+    features = normal(60, 8)
+    outliers = run(features, 2, replace(NPOS, sigma=1e-3))
+    assert torch.cdist(outliers, features).amin(dim=1).max() < 1e-3 * 10
 
 
-def on_a_grid(count: int, width: int, seed: int = 0) -> Tensor:
-    """Many equal distances, and many equal points."""
-    return normal(count, width, seed=seed).round()
+def test_of_equally_distant_features_the_first_are_the_boundary() -> None:
+    features = 4 * torch.eye(16)  # exact in floats: every distance is the same
+    outliers = run(features, 1, replace(NPOS, sigma=1e-3, beta=60))
+    assert torch.cdist(outliers, features).argmin(dim=1).unique().tolist() == [0, 1, 2]
 
 
-def all_equal(count: int, width: int, seed: int = 0) -> Tensor:
-    return torch.full((count, width), float(seed))
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+def test_one_image_in_all(space: str) -> None:
+    outliers = run(normal(1, 8), 1, replace(NPOS, space=space))
+    assert outliers.shape == (10, 8)
+    assert outliers.isfinite().all()
 
 
-Kind = Callable[..., Tensor]
-KINDS: list[Kind] = [normal, clusters, heavy_tails, twice, on_a_grid, all_equal]
+def test_no_image_gives_no_outlier() -> None:
+    assert run(normal(0, 8), 1, NPOS).shape == (0, 8)
 
 
-def assert_as_far(found: Tensor, points: Tensor, k: int, count: int) -> None:
-    """The same points in the same order, but for distances that differ by rounding alone."""
-    expected = brute_force(points, k, count)
-    assert len(found.unique()) == len(found) == len(expected)
-    distances = knn.kth_distance_to_others(points, k)
-    scale = float(points.std()) if len(points) > 1 else 1.0
-    torch.testing.assert_close(distances[found], distances[expected], rtol=1e-4, atol=2e-3 * scale)
+def test_features_that_are_being_trained_are_left_alone() -> None:
+    features = normal(20, 8)
+    kept = features.clone()
+    outliers = run(features.requires_grad_(), 2, NPOS)
+    assert not outliers.requires_grad
+    assert torch.equal(features.detach(), kept)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.sampled_from(KINDS),
-    st.integers(1, 400),
-    st.integers(1, 12),
-    st.integers(0, 60),
-    st.integers(1, 450),
-    st.integers(0, 99),
-)
-def test_as_far_as_by_brute_force(
-    kind: Kind, size: int, width: int, k: int, count: int, seed: int
-) -> None:
-    points = kind(size, width, seed=seed)
-    assert_as_far(farthest_from_others(points, k, count), points, k, count)
+def test_autocast_does_not_reach_the_distances() -> None:
+    features = normal(36, 8)
+    expected = run(features, 3, NPOS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(run(features, 3, NPOS), expected)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(20, 400), st.integers(1, 4), st.integers(1, 6), st.integers(1, 50))
-def test_of_equals_the_earlier(size: int, width: int, k: int, count: int) -> None:
-    """Whole numbers with a mean of zero: every distance is exact, and many are the same."""
-    half = (2 * normal(size, width, seed=size)).round()
-    points = torch.cat([half, -half])
-    found = farthest_from_others(points, k, count)
-    assert found.tolist() == brute_force(points, k, count).tolist()
+class LargestTensor(TorchDispatchMode):
+    """Notes the number of elements of the largest tensor that any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(value, Tensor) and not func.is_view:
+                self.elements = max(self.elements, value.numel())
+        return result
 
 
-@pytest.mark.parametrize("kind", [normal, clusters, heavy_tails])
-@pytest.mark.parametrize("k", [1, 20])
-def test_the_same_points_in_the_same_order(kind: Kind, k: int) -> None:
-    points = kind(3000, 48)
-    expected = brute_force(points, k, 40)
-    assert farthest_from_others(points, k, 40).tolist() == expected.tolist()
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+def test_memory_is_that_of_the_two_tables(space: str) -> None:
+    """Never candidates x features, nor candidates x width: neither all of them nor n x n."""
+    npos = Npos(alpha=10, beta=40, k=20, noise=100, space=space)
+    features = normal(400, 64)
+    with limits(CHUNK_ELEMENTS=5_000, FEWEST_ROWS=1), LargestTensor() as largest:
+        run(features, 5, npos)
+    tables = max(npos.noise, npos.alpha * 5) * len(features)  # 40,000
+    assert largest.elements <= tables
+    assert largest.elements < len(features) ** 2 / 3
+    assert largest.elements < npos.alpha * 5 * npos.noise * features.shape[1] / 7
 
 
-@pytest.mark.parametrize("kind", [clusters, heavy_tails])
-def test_most_distances_are_never_measured(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = 0
-
-    def counting(
-        numbers: Tensor, points: Tensor, norms: Tensor, k: int, among: range, ranks: Ranks
-    ) -> Tensor:
-        nonlocal measured
-        measured += len(numbers) * len(among)
-        return knn.kth_squares_to_others(numbers, points, norms, k, among, ranks)
-
-    monkeypatch.setattr(boundary, "kth_squares_to_others", counting)
-    points = kind(6000, 48)
-    found = farthest_from_others(points, 10, 20)
-    assert found.tolist() == brute_force(points, 10, 20).tolist()
-    assert measured < len(points) ** 2 / 10
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [9, 17, 1000])
-def test_parts_are_all_points_and_none_is_small(kind: Kind, size: int) -> None:
-    points = kind(1000, 6)
-    order, levels = boundary.cut(points, size)
-    assert order.sort().values.tolist() == list(range(1000))
-    for level in levels:
-        assert [start for start, _ in level] == [0, *(stop for _, stop in level[:-1])]
-        assert level[-1][1] == 1000
-    lengths = [stop - start for start, stop in levels[-1]]
-    assert size / 4 <= min(lengths) <= max(lengths) <= size
-
-
-def test_features_of_a_diverged_training_do_not_stop_it() -> None:
-    points = normal(500, 8)
-    points[7] = torch.nan
-    points[9] = torch.inf
-    assert len(farthest_from_others(points, 3, 5).unique()) == 5
-
-
-def test_a_sample_of_all_is_all() -> None:
-    points = clusters(300, 8)
-    found = farthest_from_sample(points, torch.arange(300), 5, 30)
-    assert found.tolist() == brute_force(points, 5, 30).tolist()
-
-
-def test_a_sample_finds_most() -> None:
-    points = clusters(4000, 32)
-    sample = torch.randperm(4000, generator=torch.Generator().manual_seed(0))[:1000]
-    found = farthest_from_sample(points, sample, 10, 100)
-    expected = farthest_from_others(points, 40, 100)
-    assert len(set(found.tolist()) & set(expected.tolist())) > 70
+def test_many_features_make_no_large_tensor() -> None:
+    """Nothing of features x width, nor of a table's rows x features, is ever in memory."""
+    features = clusters(6000, 64)
+    in_file = {"IN_MEMORY": 40_000, "AT_ONCE": 10_000}
+    chunks = {"CHUNK_ELEMENTS": 20_000, "COLUMNS": 500, "KEPT_TABLES": 0, "NEAR_TERMS": 20_000}
+    with limits(FEW_POINTS=500, **in_file, **chunks):
+        mapped = collected([features])
+        assert isinstance(mapped, Mapped)
+        with LargestTensor() as largest:
+            run(mapped.tensor(), 5, Npos(alpha=10, beta=40, k=20, noise=100))
+    assert largest.elements <= 64_000  # 500 columns x (100 noises or 64 rows and more), 6000 x 1
+    assert largest.elements < features.numel() / 5

@@ -2,6 +2,7 @@
 
 import errno
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from outlier_checks import limits
 from ovor.errors import OvorError
-from ovor.outliers import feature_buffer as store
-from ovor.outliers.feature_buffer import Mapped, Store, chunks, collected, gathered
+from ovor.outliers import feature_buffer
+from ovor.outliers.feature_buffer import FeatureBuffer, Mapped, chunks, collected, gathered
 
 
 @pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "IN_MEMORY", 100)
+def _small() -> Iterator[None]:
+    with limits(IN_MEMORY=100):
+        yield
 
 
 def numbers(rows: int, width: int) -> Tensor:
@@ -42,10 +45,7 @@ def test_rows_come_back(
     sizes: list[int], width: int, in_memory: int, at_once: int, dtype: torch.dtype
 ) -> None:
     expected = torch.cat([numbers(size, width) for size in sizes]).to(dtype)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "IN_MEMORY", in_memory)
-        patch.setattr(store, "AT_ONCE", at_once)
-        patch.setattr(store, "GATHERED", 2)
+    with limits(IN_MEMORY=in_memory, AT_ONCE=at_once, GATHERED=2):
         rows = collected(torch.split(expected, sizes))
         assert isinstance(rows, Mapped) == (expected.nbytes > in_memory)
         assert (len(rows), *rows.shape) == (len(expected), *expected.shape)
@@ -60,7 +60,7 @@ def test_rows_come_back(
 
 @pytest.mark.usefixtures("_small")
 def test_a_file_has_no_name_and_goes_with_its_reader(tmp_path: Path) -> None:
-    kept = Store(tmp_path)
+    kept = FeatureBuffer(tmp_path)
     for part in torch.split(numbers(90, 4), 10):
         kept.add(part)
         assert list(tmp_path.iterdir()) == []
@@ -75,15 +75,14 @@ def test_a_file_has_no_name_and_goes_with_its_reader(tmp_path: Path) -> None:
 
 
 def open_files(folder: Path) -> int:
-    """Files that were made in a folder and are mapped here, removed or not."""
+    """Return how many files of a folder are mapped here, removed or not."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sum(str(folder) in line for line in lines)
 
 
 def test_many_rows_take_no_memory_of_the_process(tmp_path: Path) -> None:
     """40 MB beyond a limit of 4 MB."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "IN_MEMORY", 4 * 2**20)
+    with limits(IN_MEMORY=4 * 2**20):
         before = anonymous_kilobytes()
         rows = collected((torch.ones(1000, 1000) for _ in range(10)), tmp_path)
         assert anonymous_kilobytes() - before < 20 * 1024
@@ -98,12 +97,12 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def write(self, _: Any) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store.tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(feature_buffer.tempfile, "TemporaryFile", lambda **_: Full())
     with pytest.raises(OvorError, match=r"No space left on device.*room for three times"):
-        Store(tmp_path).add(numbers(90, 4))
+        FeatureBuffer(tmp_path).add(numbers(90, 4))
 
 
 @pytest.mark.usefixtures("_small")
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(OvorError, match="No such file or directory"):
-        Store(tmp_path / "none").add(numbers(90, 4))
+        FeatureBuffer(tmp_path / "none").add(numbers(90, 4))

@@ -1,261 +1,178 @@
-"""NPOS against Alg. 2 written out: every candidate materialised, every distance in float64."""
+"""The fast search for outliers against Algorithm 2 written plainly (`ovor.outliers.npos`), and the
+preset of the released code against faiss."""
 
-import time
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import faiss
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from outlier_checks import (
+    SEED,
+    assert_farthest,
+    boundary_is_clear,
+    clusters,
+    limits,
+    longest,
+    rounding,
+    run,
+)
 from ovor.config import Npos
-from ovor.outliers import exact_search as boundary
-from ovor.outliers import feature_buffer as store
-from ovor.outliers import knn, synthesize
-from ovor.outliers import npos as npos_module
+from ovor.outliers import npos, synthesize
+from ovor.outliers.feature_buffer import collected, whole
 
-SEED = 7
 SMALL = Npos(alpha=4, beta=9, k=6, noise=25, shuffle=False)
 RELEASED = Npos(add_boundary=False, space="mixed", self_neighbor=True, shuffle=False)
-
-
-def task(classes: int, per_class: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Clusters of unequal spread, away from the origin, as the features of a network are."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.arange(classes).repeat_interleave(per_class)
-    centers = 2 * torch.randn(classes, width, generator=generator) + 3
-    spread = 0.5 + torch.rand(classes, 1, generator=generator)
-    scatter = torch.randn(len(labels), width, generator=generator)
-    return centers[labels] + spread[labels] * scatter, labels
-
-
-def draw(features: Tensor, npos: Npos) -> Tensor:
-    generator = torch.Generator().manual_seed(SEED)
-    return npos.sigma * torch.randn(npos.noise, features.shape[1], generator=generator)
-
-
-def run(features: Tensor, labels: Tensor, classes: int, npos: Npos) -> Tensor:
-    return synthesize(features, labels, classes, npos, torch.Generator().manual_seed(SEED))
-
-
-def kth(queries: Tensor, points: Tensor, k: int) -> Tensor:
-    distances = torch.cdist(
-        queries.double(), points.double(), compute_mode="donot_use_mm_for_euclid_dist"
+SWITCHES = [
+    {"add_boundary": add_boundary, "space": space, "self_neighbor": self_neighbor}
+    for add_boundary, space, self_neighbor in product(
+        [True, False], ["raw", "unit", "mixed"], [True, False]
     )
-    return distances.sort(dim=1).values[:, min(k, len(points)) - 1]
+]
 
 
-def boundary_scores(index: Tensor, npos: Npos) -> Tensor:
-    if npos.self_neighbor:
-        return kth(index, index, npos.k)
-    if len(index) == 1:
-        return torch.zeros(1)
-    others = [torch.cat([index[:i], index[i + 1 :]]) for i in range(len(index))]
-    rows = [kth(index[i : i + 1], rest, npos.k) for i, rest in enumerate(others)]
-    return torch.cat(rows)
+@pytest.mark.parametrize("switches", SWITCHES)
+@pytest.mark.parametrize("beta", [9, 100])  # 100: all candidates, and so the whole boundary
+def test_every_switch(beta: int, switches: dict[str, bool | str]) -> None:
+    settings = replace(SMALL, beta=beta, sigma=0.7, **switches)
+    features = clusters(60, 12, seed=1)
+    outliers = run(features, 3, settings)
+    assert_farthest(outliers, features, 3, settings)
+    plain = npos.synthesize(features, 3, settings, torch.Generator().manual_seed(SEED))
+    assert_farthest(plain, features, 3, settings)
 
 
-def oracle(features: Tensor, classes: int, npos: Npos) -> tuple[Tensor, Tensor]:
-    """All candidates of Alg. 2 and their distances."""
-    index = features if npos.space == "raw" else F.normalize(features)
-    order = boundary_scores(index, npos).argsort(descending=True)[: round(npos.alpha * classes)]
-    boundary = features[order] if npos.add_boundary else torch.zeros_like(features[order])
-    candidates = (boundary[:, None] + draw(features, npos)).flatten(0, 1)
-    queries = F.normalize(candidates.double()) if npos.space == "unit" else candidates
-    return candidates, kth(queries, index, npos.k)
-
-
-def assert_farthest(outliers: Tensor, features: Tensor, classes: int, npos: Npos) -> None:
-    """The outliers are candidates, no one more often than it occurs, and none is left farther."""
-    candidates, distances = oracle(features, classes, npos)
-    wanted = min(npos.beta * classes, len(candidates))
-    assert outliers.shape == (wanted, features.shape[1])
-    rows, numbers = torch.cat([candidates, outliers]).unique(dim=0, return_inverse=True)
-    available = numbers[: len(candidates)].bincount(minlength=len(rows))
-    used = numbers[len(candidates) :].bincount(minlength=len(rows))
-    assert (used <= available).all()
-    of_row = torch.zeros(len(rows), dtype=torch.float64)
-    of_row[numbers[: len(candidates)]] = distances
-    expected = distances.sort(descending=True).values[:wanted]
-    torch.testing.assert_close(of_row[numbers[len(candidates) :]], expected, rtol=1e-5, atol=0)
-
-
-SWITCHES = list(product([True, False], ["raw", "unit", "mixed"], [True, False]))
-
-
-@pytest.mark.parametrize(("add_boundary", "space", "self_neighbor"), SWITCHES)
-def test_every_switch(add_boundary: bool, space: str, self_neighbor: bool) -> None:
-    npos = replace(
-        SMALL, add_boundary=add_boundary, space=space, self_neighbor=self_neighbor, sigma=0.7
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_the_same_outliers_in_the_same_order(shuffle: bool) -> None:
+    """Noise and order are drawn alike; the distances are farther apart than rounding moves them."""
+    settings, features = replace(SMALL, alpha=1, noise=9, shuffle=shuffle), clusters(60, 12)
+    plain, fast = (
+        found(features, 1, settings, torch.Generator().manual_seed(SEED))
+        for found in (npos.synthesize, synthesize)
     )
-    features, labels = task(classes=3, per_class=20, width=12)
-    assert_farthest(run(features, labels, 3, npos), features, 3, npos)
-
-
-@pytest.mark.parametrize("add_boundary", [True, False])
-@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
-def test_class_by_class(add_boundary: bool, space: str) -> None:
-    npos = replace(SMALL, add_boundary=add_boundary, space=space, per_class=True)
-    features, labels = task(classes=4, per_class=15, width=12)
-    features, labels = features[labels != 2], labels[labels != 2]  # a class without any image
-    outliers = run(features, labels, 4, npos)
-    assert len(outliers) == 3 * npos.beta
-    for label, part in zip((0, 1, 3), outliers.split(npos.beta), strict=True):
-        assert_farthest(part, features[labels == label], 1, npos)
+    distances = npos.delta(plain.double(), features.double(), settings.k)
+    reach = 2 * longest(features - features.mean(0)) + longest(plain - features.mean(0))
+    assert distances.square().sort().values.diff().min() > 2 * rounding(12, reach)
+    assert torch.equal(fast, plain)
 
 
 def test_half_a_boundary_sample_a_class_is_one_for_two() -> None:
-    npos = replace(SMALL, alpha=2.5, beta=1000, noise=3)
-    features, labels = task(classes=2, per_class=10, width=8)
-    outliers = run(features, labels, 2, npos)
+    settings, features = replace(SMALL, alpha=2.5, beta=1000, noise=3), clusters(20, 8)
+    outliers = run(features, 2, settings)
     assert len(outliers) == 5 * 3
-    assert_farthest(outliers, features, 2, npos)
+    assert_farthest(outliers, features, 2, settings)
 
 
-@pytest.mark.parametrize("per_class", [1, 2, 3, 5])
-@pytest.mark.parametrize("classes", [1, 2])
+@pytest.mark.parametrize("images", [1, 2, 3, 5, 11])
 @pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
 @pytest.mark.parametrize("add_boundary", [True, False])
-def test_fewer_images_than_asked_for(
-    per_class: int, classes: int, space: str, add_boundary: bool
-) -> None:
-    npos = replace(SMALL, alpha=20, k=50, space=space, add_boundary=add_boundary)
-    features, labels = task(classes, per_class, width=8)
-    assert_farthest(run(features, labels, classes, npos), features, classes, npos)
+def test_fewer_images_than_asked_for(images: int, space: str, add_boundary: bool) -> None:
+    settings = replace(SMALL, alpha=20, k=50, space=space, add_boundary=add_boundary)
+    features = clusters(images, 8)
+    assert_farthest(run(features, 2, settings), features, 2, settings)
 
 
 @pytest.mark.parametrize("add_boundary", [True, False])
 def test_all_candidates_when_more_are_wanted(add_boundary: bool) -> None:
-    npos = replace(SMALL, beta=1000, noise=7, add_boundary=add_boundary)
-    features, labels = task(classes=2, per_class=10, width=8)
-    outliers = run(features, labels, 2, npos)
-    assert len(outliers) == npos.alpha * 2 * 7
-    assert_farthest(outliers, features, 2, npos)
-
-
-def test_one_class_has_one_image() -> None:
-    features, labels = task(classes=2, per_class=10, width=8)
-    features, labels = features[:11], labels[:11]
-    assert_farthest(run(features, labels, 2, SMALL), features, 2, SMALL)
-    each = run(features, labels, 2, replace(SMALL, per_class=True))
-    assert_farthest(each[SMALL.beta :], features[10:], 1, SMALL)
+    settings = replace(SMALL, beta=1000, noise=7, add_boundary=add_boundary)
+    features = clusters(20, 8)
+    outliers = run(features, 2, settings)
+    assert len(outliers) == settings.alpha * 2 * 7
+    assert_farthest(outliers, features, 2, settings)
 
 
 @pytest.mark.parametrize("space", ["raw", "unit"])
 def test_features_far_from_the_origin(space: str) -> None:
     """A common offset makes the expanded square cancel; it must not change who is chosen."""
-    features, labels = task(classes=3, per_class=20, width=12)
-    npos = replace(SMALL, space=space)
-    features = features + (1000 if space == "raw" else 30)
-    assert_farthest(run(features, labels, 3, npos), features, 3, npos)
+    settings = replace(SMALL, space=space)
+    features = clusters(60, 12) + (1000 if space == "raw" else 30)
+    assert_farthest(run(features, 3, settings), features, 3, settings)
 
 
-def test_bounds_prune_nothing_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chunk", [1, 100, 40 * 160, 2**20])
+def test_bounds_prune_nothing_that_counts(chunk: int) -> None:
     """Thousands of candidates and few kept: where pruning has the most to get wrong."""
-    npos = replace(SMALL, alpha=6, beta=10, noise=150, k=5)
-    features, labels = task(classes=4, per_class=40, width=24)
-    assert_farthest(run(features, labels, 4, npos), features, 4, npos)
-    monkeypatch.setattr(knn, "CHUNK_ELEMENTS", 40 * len(features))
-    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
-    assert_farthest(run(features, labels, 4, npos), features, 4, npos)
-
-
-@pytest.mark.parametrize("budget", [1, 100, 1000, 10**7])
-@pytest.mark.parametrize("per_class", [True, False])
-def test_the_chunk_budget_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, budget: int, per_class: bool
-) -> None:
-    npos = replace(SMALL, per_class=per_class)
-    features, labels = task(classes=3, per_class=20, width=12)
-    expected = run(features, labels, 3, npos)
-    monkeypatch.setattr(knn, "CHUNK_ELEMENTS", budget)
-    monkeypatch.setattr(knn, "FEWEST_ROWS", 1)
-    torch.testing.assert_close(run(features, labels, 3, npos), expected, rtol=0, atol=0)
+    settings = replace(SMALL, alpha=6, beta=10, noise=150, k=5)
+    features = clusters(160, 24)
+    with limits(CHUNK_ELEMENTS=chunk, FEWEST_ROWS=1):
+        assert_farthest(run(features, 4, settings), features, 4, settings)
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    per_class=st.integers(5, 60),
+    size=st.integers(1, 200),
     width=st.integers(8, 24),
-    k=st.integers(3, 30),  # two that are nearest to each other are equally far
-    columns=st.integers(1, 100),
+    k=st.integers(1, 30),
+    columns=st.integers(1, 120),
     at_once=st.integers(24, 999),
+    beta=st.sampled_from([9, 100]),
     switches=st.sampled_from(SWITCHES),
-    in_memory=st.sampled_from([0, 2000, 10**9]),
     kept=st.sampled_from([0, 10**9]),
+    seed=st.integers(0, 99),
 )
-def test_many_small_blocks_and_files(
-    per_class: int,
+def test_many_small_blocks_in_memory_and_in_files(
+    size: int,
     width: int,
     k: int,
     columns: int,
     at_once: int,
-    switches: tuple[bool, str, bool],
-    in_memory: int,
+    beta: int,
+    switches: dict[str, bool | str],
     kept: int,
+    seed: int,
 ) -> None:
-    """As if memory were tiny: every limit is forced down, and features go to files."""
-    add_boundary, space, self_neighbor = switches
-    npos = replace(
-        SMALL, k=k, add_boundary=add_boundary, space=space, self_neighbor=self_neighbor, sigma=0.7
-    )
-    features, labels = task(3, per_class, width)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boundary, "FEW_POINTS", 30)
-        patch.setattr(knn, "COLUMNS", columns)
-        patch.setattr(knn, "CHUNK_ELEMENTS", 500)
-        patch.setattr(knn, "FEWEST_ROWS", 3)
-        patch.setattr(npos_module, "KEPT_TABLES", kept)
-        patch.setattr(npos_module, "NEAR_TERMS", 300)
-        patch.setattr(npos_module, "SCORED", 3 * k)
-        patch.setattr(store, "AT_ONCE", at_once)
-        patch.setattr(store, "IN_MEMORY", in_memory)
-        outliers = run(store.whole(store.collected([features])), labels, 3, npos)
-    assert_farthest(outliers, features, 3, npos)
+    """As if memory were tiny, every limit being forced down; a file changes no bit."""
+    settings = replace(SMALL, k=k, beta=beta, sigma=0.7, **switches)
+    features = clusters(size, width, seed)
+    assume(boundary_is_clear(features, 3, settings))
+    tables = {"KEPT_TABLES": kept, "NEAR_TERMS": 300, "MEASURED": 3 * k, "COLUMNS": columns}
+    chunks = {"AT_ONCE": at_once, "CHUNK_ELEMENTS": 500, "FEWEST_ROWS": 3}
+    with limits(FEW_POINTS=30, SAMPLE=30, **tables, **chunks):
+        in_memory = run(features, 3, settings)
+        with limits(IN_MEMORY=0):
+            in_a_file = run(whole(collected([features])), 3, settings)
+    assert torch.equal(in_a_file, in_memory)
+    assert_farthest(in_memory, features, 3, settings)
 
 
-def released_steps(features: Tensor, select: int, wanted: int, npos: Npos) -> tuple[Tensor, Tensor]:
-    """What the released code does, by faiss: the boundary is found, and only its size is used."""
+@pytest.mark.parametrize("space", ["raw", "unit", "mixed"])
+@pytest.mark.parametrize("columns", [64, 1000, 4096])
+def test_larger_blocks(space: str, columns: int, tmp_path: Path) -> None:
+    settings = Npos(alpha=10, beta=20, k=20, noise=100, space=space, shuffle=False)
+    features, generator = clusters(1500, 48, seed=1), torch.Generator().manual_seed(SEED)
+    tiny = {"KEPT_TABLES": 10**5, "IN_MEMORY": 10**5, "AT_ONCE": 10**4}
+    with limits(COLUMNS=columns, FEW_POINTS=500, **tiny):
+        found = synthesize(features, 5, settings, generator, tmp_path)
+    assert_farthest(found, features, 5, settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def released_steps(features: Tensor, select: int, wanted: int) -> tuple[Tensor, Tensor]:
+    """Return the outliers of the released code and their squared distances, by faiss: it finds the
+    boundary, and then uses its size alone."""
     index = faiss.IndexFlatL2(features.shape[1])
     index.add(F.normalize(features).numpy())
-    candidates = draw(features, npos).repeat(select, 1)
-    squares, _ = index.search(candidates.numpy(), npos.k)
+    noise = npos.draw_noise(RELEASED, features.shape[1], torch.Generator().manual_seed(SEED))
+    candidates = noise.repeat(select, 1)
+    squares, _ = index.search(candidates.numpy(), RELEASED.k)
     top = torch.from_numpy(squares[:, -1]).topk(wanted)
     return candidates[top.indices], top.values
 
 
 def test_released_preset_gives_sixteen_vectors_two_hundred_times() -> None:
     """At the paper's alpha = 10, beta = 160, K = 100 and 20 classes, as the released code does."""
-    features, labels = task(classes=20, per_class=12, width=16)
-    outliers = run(features, labels, 20, RELEASED)
-    expected, squares = released_steps(features, select=200, wanted=3200, npos=RELEASED)
+    features = clusters(240, 16)
+    outliers = run(features, 20, RELEASED)
+    expected, squares = released_steps(features, select=200, wanted=3200)
     distinct, counts = outliers.unique(dim=0, return_counts=True)
     assert counts.tolist() == [200] * 16
-    torch.testing.assert_close(distinct, expected.unique(dim=0), rtol=0, atol=0)
-    ours = kth(outliers, F.normalize(features), RELEASED.k).square().float()
-    torch.testing.assert_close(ours, squares, rtol=1e-5, atol=0)  # in order of distance
-    assert (ours.diff() <= 0).all()
-
-
-@pytest.mark.slow
-def test_twenty_times_faster_than_brute_force() -> None:
-    """The size of a ten-task ImageNet-R task: 2400 features, 120,000 candidates, one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
-    features, labels = task(classes=20, per_class=120, width=768)
-    start = time.perf_counter()
-    run(features, labels, 20, Npos())
-    ours = time.perf_counter() - start
-    index = faiss.IndexFlatL2(768)
-    index.add(features.numpy())
-    candidates = features[:200, None] + draw(features, Npos())
-    start = time.perf_counter()
-    index.search(candidates.flatten(0, 1).numpy(), 100)
-    brute = time.perf_counter() - start
-    torch.set_num_threads(threads)
-    assert brute > 20 * ours
+    assert torch.equal(distinct, expected.unique(dim=0))
+    ours = npos.delta(outliers.double(), F.normalize(features.double()), RELEASED.k).square()
+    error = rounding(16, 1 + longest(outliers))
+    torch.testing.assert_close(ours, squares.double(), rtol=0, atol=2 * error)  # in this order

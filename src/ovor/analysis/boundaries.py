@@ -41,6 +41,7 @@ INK, FONT = "#222222", "Helvetica, Arial, Liberation Sans, sans-serif"
 AXIS = {"type": "quantitative", "axis": None, "scale": {"domain": [-REACH, REACH], "nice": False}}
 PLANE = {"x": {"field": "x", **AXIS}, "y": {"field": "y", **AXIS}}
 FAR_END = {"x2": {"field": "u"}, "y2": {"field": "v"}}
+LEGEND = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
 STYLE = {
     "config": {
         "font": FONT,
@@ -49,14 +50,12 @@ STYLE = {
         "aria": False,
         "title": {"fontSize": 13, "color": INK, "subtitleColor": INK, "offset": 6},
         "view": {"stroke": None},
-        "legend": {
-            "labelFontSize": 12,
-            "titleFontSize": 12,
-            "labelColor": INK,
-            "titleColor": INK,
-        },
+        "legend": LEGEND,
     },
 }
+ROW_TITLE = {"orient": "left", "anchor": "middle", "fontSize": 16, "subtitleFontSize": 12}
+BELOW = {"orient": "bottom", "anchor": "start", "offset": 12}
+CAPTION = {**BELOW, "fontSize": 11.5, "fontWeight": "normal", "lineHeight": 16}
 LINE = "Black line: the border of where this class has the highest score of all four."
 SAMPLE = "x: a sample of class 1, not seen in training."
 HEADS = (
@@ -78,20 +77,11 @@ def draw(toy: Toy, pair: Pair) -> Spec:
             score = sample.scores[row][label] if sample else 0.0
             panels.append(score_panel(fields[row], label, letter, bands, sample, score))
         right = f"{found[row]['accuracy']:.0f} % of held-out points right"
-        rows.append({"hconcat": panels, "spacing": 18, "title": row_title(row, right)})
-    caption = [f"{LINE} {SAMPLE}" if sample else LINE, HEADS]
+        title = {"text": row, "subtitle": right, **ROW_TITLE}
+        rows.append({"hconcat": panels, "spacing": 18, "title": title})
+    caption = {"text": [f"{LINE} {SAMPLE}" if sample else LINE, HEADS], **CAPTION}
     shared = {"scale": {"stroke": "shared", "shape": "shared", "fill": "shared"}}
-    return {"vconcat": rows, "spacing": 12, "title": below(caption), "resolve": shared, **STYLE}
-
-
-def row_title(words: str, more: str) -> Spec:
-    place = {"orient": "left", "anchor": "middle", "fontSize": 16, "subtitleFontSize": 12}
-    return {"text": words, "subtitle": more, **place}
-
-
-def below(caption: list[str]) -> Spec:
-    place = {"orient": "bottom", "anchor": "start", "offset": 12}
-    return {"text": caption, **place, "fontSize": 11.5, "fontWeight": "normal", "lineHeight": 16}
+    return {"vconcat": rows, "spacing": 12, "title": caption, "resolve": shared, **STYLE}
 
 
 @torch.no_grad()

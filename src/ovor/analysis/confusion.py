@@ -3,7 +3,6 @@
 With VOR and without, for the seed of the picture and over many.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -118,22 +117,16 @@ def mean_over_seeds(each: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def as_json(found: dict[str, Any]) -> str:
-    return json.dumps(found, indent=1) + "\n"
-
-
 def as_tables(found: dict[str, Any]) -> Group:
-    lines: list[Any] = [table_of(found["picture"], f"Seed {found['picture']['seed']}")]
+    picture, mean = found["picture"], found["mean"]
+    lines: list[Any] = [table_of(picture, f"Seed {picture['seed']}")]
     lines.append(Text(sentence_of(found["sample"])))
-    mean = found["mean"]
     if mean:
-        lines += ["", table_of(mean, f"Mean over {mean['seeds']} seeds")]
-        lines.append(
-            Text(
-                f"VOR is more accurate with {mean['vor_more_accurate']} and confuses the tasks "
-                f"less with {mean['vor_less_confused']} of {mean['seeds']} seeds."
-            )
+        better = (
+            f"VOR is more accurate with {mean['vor_more_accurate']} and confuses the tasks "
+            f"less with {mean['vor_less_confused']} of {mean['seeds']} seeds."
         )
+        lines += ["", table_of(mean, f"Mean over {mean['seeds']} seeds"), Text(better)]
     return Group(*lines)
 
 

@@ -71,8 +71,7 @@ def measure(method: str, setting: Setting) -> Cost:
     own, parameters = after_all_tasks(method, setting, VisionTransformer)
     published, _ = after_all_tasks(method, setting, PublishedViT)
     stored = sum(tensor.numel() for tensor in own.learned_state().values())
-    arch = setting.arch
-    macs, own_macs = inference_macs(published, arch), inference_macs(own, arch)
+    macs, own_macs = (inference_macs(learner, setting.arch) for learner in (published, own))
     return Cost(method, parameters, stored, macs, own_macs)
 
 

@@ -1,6 +1,5 @@
 """The cost of every method beside the paper's cost table, as JSON and in at most 80 columns."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +55,7 @@ def cost_table(setting: Setting, methods: Sequence[str] = ()) -> dict[str, Any]:
 
 def compare(cost: Cost, unit: Cost, printed: dict[str, float] | None) -> dict[str, Any]:
     """Return a row of the table; ratios are to `unit`."""
-    params_m, gflops = cost.parameters / 1e6, cost.macs / 1e9
+    gflops = cost.macs / 1e9
     row: dict[str, Any] = {
         "method": cost.method,
         "parameters": cost.parameters,
@@ -70,11 +69,9 @@ def compare(cost: Cost, unit: Cost, printed: dict[str, float] | None) -> dict[st
     }
     if printed is not None:
         ratios = zip(RATIOS, PRINTED_RATIOS[cost.method], strict=True)
+        computed = {"params_m": cost.parameters / 1e6, "gflops": gflops}
         row["paper"] = {**printed, **dict(ratios)}
-        row["difference"] = {
-            "params_m": difference(params_m, printed["params_m"]),
-            "gflops": difference(gflops, printed["gflops"]),
-        }
+        row["difference"] = {name: difference(computed[name], printed[name]) for name in computed}
     return row
 
 
@@ -94,10 +91,6 @@ def misprints(row: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(table: dict[str, Any]) -> str:
-    return json.dumps(table, indent=1) + "\n"
-
-
 def as_tables(table: dict[str, Any]) -> Group:
     parameters = empty(
         "Learnable parameters, and all that is stored after the last task",
@@ -112,7 +105,9 @@ def as_tables(table: dict[str, Any]) -> Group:
         learned, stored = row["parameters"] / 1e6, f"{row['stored'] / 1e6:.2f}"
         parameters.add_row(row["method"], count, *cells(row, "params_m", learned), stored)
         flops.add_row(row["method"], *cells(row, "gflops", row["gflops"]), own)
-    return Group(heading_of(table), "", parameters, "", flops, "", *map(Text, notes(table)))
+    size, tasks, classes = table["image_size"], table["tasks"], table["classes_per_task"]
+    heading = f"ViT-B/16, {size} pixels, {tasks} tasks of {classes} classes; +vor adds nothing."
+    return Group(Text(heading), "", parameters, "", flops, "", *map(Text, notes(table)))
 
 
 def empty(title: str, headings: tuple[str, ...]) -> Table:
@@ -139,11 +134,6 @@ def cells(row: dict[str, Any], what: str, computed: float) -> tuple[str, str, st
     mark = " !" if any(misprint["what"] == ratio for misprint in misprints(row)) else ""
     paper = f"{row['paper'][what]:.2f}", f"{row['paper'][ratio]:.2f}x{mark}"
     return ours[0], paper[0], f"{row['difference'][what]:+.2f}", ours[1], paper[1]
-
-
-def heading_of(table: dict[str, Any]) -> Text:
-    size, tasks, classes = table["image_size"], table["tasks"], table["classes_per_task"]
-    return Text(f"ViT-B/16, {size} pixels, {tasks} tasks of {classes} classes; +vor adds nothing.")
 
 
 def notes(table: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How far prompts and features move while a task is learned, each as a similarity in percent.
+"""How far prompts and features move while a task is learned, as similarities in percent.
 
 The paper's tables of representation drift (App. E); it names the measures but prints no formula, so
 these are the published definitions, with the choices of methods.md, H.
@@ -73,12 +73,12 @@ def _centered_columns(x: Tensor) -> Tensor:
 
 
 def _centered_gram(gram: Tensor) -> Tensor:
-    """HKH, without the matrix H."""
+    """Return HKH without forming the matrix H."""
     return gram - gram.mean(0) - gram.mean(1, keepdim=True) + gram.mean()
 
 
 def _square_distances(x: Tensor) -> Tensor:
-    x = _centered_columns(x)  # distances do not feel it, rounding does
+    x = _centered_columns(x)  # distances stay the same, rounding errors shrink
     norms = x.square().sum(1)
     squares = torch.addmm(norms, x, x.T, alpha=-2).add_(norms[:, None])
     squares[squares <= ROUNDING * norms.max()] = 0
@@ -91,7 +91,7 @@ def _rbf(squares: Tensor, sigma: float | None) -> Tensor:
 
 
 def _median(values: Tensor) -> Tensor:
-    """The mean of the two in the middle, if there are two; torch's own median is the lower."""
+    """Return the median; of two in the middle their mean, where torch's own takes the lower."""
     if not len(values):  # all features are equal, and the similarity is not a number
         return values.new_ones(())
     middle = len(values) + 1

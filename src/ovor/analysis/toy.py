@@ -119,7 +119,7 @@ def learn_task(
         optimizer.param_groups[0]["lr"] = toy.lr * factor
         if vor and epoch >= head_phase:
             noise = generator(seed, task, epoch, NOISE)
-            outliers = synthesize(points.features, points.labels, CLASSES, vor.npos, noise)
+            outliers = synthesize(points.features, CLASSES, vor.npos, noise)
         order = torch.randperm(
             len(points.labels), generator=generator(seed, task, epoch, HEAD_ORDER)
         )

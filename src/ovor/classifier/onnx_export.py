@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ovor.atomic import write_atomically
 from ovor.classifier.model import Classifier
 from ovor.classifier.onnx import INSTALL, SCHEMA, check_place, open_session, sealed
 from ovor.classifier.rejection import margins
 from ovor.config import Transform
 from ovor.errors import OvorError
-from ovor.tensor_file import write_atomically
 
 KIND = "ovor classifier"
 TOLERANCE = 1e-4

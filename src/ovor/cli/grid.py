@@ -1,5 +1,6 @@
 """`ovor grid`: the runs of a table of the paper."""
 
+import json
 import os
 import sys
 from contextlib import AbstractContextManager
@@ -16,14 +17,22 @@ from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
 from ovor.config import Count, Positive, Run
 from ovor.errors import OvorError
+from ovor.experiments import grid, summary
 from ovor.experiments.executors.base import Executor, ExecutorError
-from ovor.experiments.executors.local import Work, on_this_machine
+from ovor.experiments.executors.local import on_this_machine
+from ovor.experiments.executors.ray import on_ray
+from ovor.experiments.executors.slurm import on_slurm
 from ovor.experiments.progress import GridProgress
-from ovor.experiments.tables import TABLES, sections
+from ovor.experiments.tables import TABLES, Row, sections
 
 
 @dataclass(frozen=True)
 class GridArguments:
+    """Every run of a table that is not done yet, then the table: mean ± population standard
+    deviation over the seeds, beside the paper's figures and the difference where the data are the
+    paper's. Stop and continue it at will.
+    """
+
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")] = "core"
     """one of the tables above"""
     data: Annotated[tuple[str, ...], optional("NAME ...")] = ()
@@ -76,22 +85,12 @@ class GridArguments:
 def grid_command(argv: list[str]) -> None:
     """Do the runs of a table that are missing, and print the table."""
     listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
-    arguments = parse(
-        GridArguments,
-        argv,
-        "grid",
-        "Every run of a table that is not done yet, then the table: mean ± population "
-        "standard deviation over the seeds, beside the paper's figures and the difference where "
-        f"the data are the paper's. Stop and continue it at will.\n\nTables:\n{listing}",
-    )
+    arguments = parse(GridArguments, argv, f"\n\nTables:\n{listing}")
     if arguments.preset not in TABLES:
         sys.exit(
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
         )
     check_place(arguments)
-    from ovor.experiments import grid, summary
-    from ovor.report import make
-
     table, parts = sections(
         arguments.preset,
         list(arguments.data),
@@ -101,31 +100,37 @@ def grid_command(argv: list[str]) -> None:
     )
     seeds = list(dict.fromkeys(arguments.seeds))
     if not arguments.show:
-        rows = [row for part in parts for row in part.rows]
-        try:
-            with GridProgress(len(rows) * len(seeds)) as progress:
-                place = chosen_place(arguments, grid.execute_one)
-                runs = grid.run_on(place, rows, seeds, arguments.out, progress)
-                for row, seed, result in runs:
-                    progress.done(f"{row.label}, seed {seed}", result)
-        except KeyboardInterrupt:
-            sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
-        except OvorError as error:
-            if arguments.data or isinstance(error, ExecutorError):
-                raise
-            hint = "With --data quickdraw the table runs on drawings, without a download."
-            raise OvorError(f"{error} {hint}") from error
+        do_runs([row for part in parts for row in part.rows], seeds, arguments)
     found = summary.collect(parts, table.measure, seeds, arguments.out)
     if arguments.json:
-        print(summary.as_json(arguments.preset, seeds, found), end="")
+        value = {"table": arguments.preset, "seeds": seeds, "sections": found}
+        print(json.dumps(value, indent=1))
     elif arguments.markdown:
         print(summary.as_markdown(found, table.measure), end="")
     else:
         console = Console()
         console.print(summary.as_tables(found, table.measure, console.width))
     if not arguments.no_report:
+        from ovor.report import make
+
         page = arguments.out / f"report-{arguments.preset}.html"
-        write_report(lambda: make.of_grid(parts, seeds, arguments.out), page)
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out).write(page), page)
+
+
+def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None:
+    """Do the runs of these rows that have no result yet, and print a line for each."""
+    try:
+        with GridProgress(len(rows) * len(seeds)) as progress:
+            place = chosen_place(arguments)
+            for row, seed, result in grid.run_on(place, rows, seeds, arguments.out, progress):
+                progress.done(f"{row.label}, seed {seed}", result)
+    except KeyboardInterrupt:
+        sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
+    except OvorError as error:
+        if arguments.data or isinstance(error, ExecutorError):
+            raise
+        hint = "With --data quickdraw the table runs on drawings, without a download."
+        raise OvorError(f"{error} {hint}") from error
 
 
 def check_place(arguments: GridArguments) -> None:
@@ -140,22 +145,15 @@ def check_place(arguments: GridArguments) -> None:
         sys.exit(wrong_usage("ovor: SLURM gives whole GPUs alone: choose whole --gpus-per-run."))
 
 
-def chosen_place(arguments: GridArguments, work: Work) -> AbstractContextManager[Executor]:
-    """Return who does the runs: Ray, SLURM or processes of this machine.
-
-    The first two are imported where they are chosen, once there is something to run.
-    """
+def chosen_place(arguments: GridArguments) -> AbstractContextManager[Executor]:
+    """Return who does the runs: Ray, SLURM or processes of this machine."""
     if arguments.ray:
-        from ovor.experiments.executors.ray import on_ray
-
         return on_ray(
             arguments.ray, arguments.out, arguments.device, arguments.gpus_per_run, arguments.jobs
         )
     if arguments.slurm:
-        from ovor.experiments.executors.slurm import on_slurm
-
         return on_slurm(sbatch_options(arguments), arguments.out, arguments.jobs)
-    return on_this_machine(arguments.jobs or os.cpu_count() or 1, work)
+    return on_this_machine(arguments.jobs or os.cpu_count() or 1, grid.execute_one)
 
 
 def sbatch_options(arguments: GridArguments) -> dict[str, str | bool]:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import tyro
 
@@ -16,14 +16,12 @@ Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metava
 Into = Annotated[Path | None, optional("FOLDER")]
 
 
-class Writable(Protocol):
-    """A report that can be written as a page."""
-
-    def write(self, path: Path) -> None: ...
-
-
 @dataclass(frozen=True)
 class ReportArguments:
+    """One self-contained HTML page: accuracy with intervals, curves, matrices, confusion between
+    tasks, energies, features, drift, cost and time.
+    """
+
     runs: Folders
     """result folders, or folders of them such as runs/grid"""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
@@ -41,13 +39,7 @@ class ReportArguments:
 
 def report_command(argv: list[str]) -> None:
     """Write a page about runs, and say where it is."""
-    arguments = parse(
-        ReportArguments,
-        argv,
-        "report",
-        "One self-contained HTML page: accuracy with intervals, curves, matrices, confusion "
-        "between tasks, energies, features, drift, cost and time.",
-    )
+    arguments = parse(ReportArguments, argv)
     if not arguments.runs:
         sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
     from ovor.report import chart_files, make, page
@@ -66,10 +58,10 @@ def report_command(argv: list[str]) -> None:
     print(f"Report in {arguments.out}")
 
 
-def write_report(make_report: Callable[[], Writable], path: Path) -> None:
+def write_report(write: Callable[[], None], path: Path) -> None:
     """Write the page that a run or grid ends with; its results stand whatever becomes of it."""
     try:
-        make_report().write(path)
+        write()
     except (OvorError, OSError) as error:
         print(f"There is no report: {error}", file=sys.stderr)
     except KeyboardInterrupt:

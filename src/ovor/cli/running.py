@@ -56,7 +56,8 @@ def carry_out(arguments: RunArguments[Any], argv: list[str]) -> None:
     else:
         show(result, folder.path)
     if not arguments.no_report:
-        write_report(lambda: make.of_folders([folder.path]), folder.report_file)
+        page = folder.report_file
+        write_report(lambda: make.of_folders([folder.path]).write(page), page)
 
 
 def begin_here(

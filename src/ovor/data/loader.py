@@ -6,11 +6,18 @@ one. The bytes become floats on the device (`transforms.normalised`): a quarter 
 there, and from process to process.
 """
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_all_start_methods, get_start_method, set_forkserver_preload
+from multiprocessing import (
+    get_all_start_methods,
+    get_start_method,
+    parent_process,
+    set_forkserver_preload,
+)
+from threading import Thread
 
 import numpy as np
 import torch
@@ -136,6 +143,7 @@ def _load(batches: _BatchMaker, workers: int, numbers: Sequence[int] | None) -> 
             num_workers=workers,
             multiprocessing_context=_way_to_start() if workers else None,
             generator=torch.Generator(),
+            worker_init_fn=_end_with_parent,
         )
         loaded = iter(loader)
     for batch in loaded:
@@ -154,3 +162,15 @@ def _way_to_start() -> str | None:
         return None
     set_forkserver_preload([__name__])
     return "forkserver"
+
+
+def _end_with_parent(worker: int) -> None:
+    """Let a worker end when the process that it loads for is killed; torch watches the server."""
+    parent = parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=follow, daemon=True).start()

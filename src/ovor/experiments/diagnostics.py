@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ovor.analysis.cost import grown, inference_macs
+from ovor.atomic import write_atomically
 from ovor.config import Npos
 from ovor.distributed.ranks import ALONE
 from ovor.encoders.vit import VisionTransformer
@@ -23,10 +24,9 @@ from ovor.experiments.folder import Folder
 from ovor.learners.base import Learner
 from ovor.losses import task_energies
 from ovor.outliers import synthesize
-from ovor.outliers.exact_search import farthest_from_others
+from ovor.outliers.boundary import farthest_from_others
 from ovor.presets import SETTINGS
 from ovor.seeds import NOISE, generator
-from ovor.tensor_file import write_atomically
 from ovor.training.context import Context
 from ovor.training.features import Features, still_images
 
@@ -74,7 +74,7 @@ def measure(context: Context, learner: Learner, tests: Features) -> dict[str, An
         "plane": None,
     }
     if features.isfinite().all() and all(part.isfinite().all() for part in logits):
-        outliers = outliers_of(context, middle, features, labels)
+        outliers = outliers_of(context, middle, features)
         found["energies"] = histograms(
             middle_energies(context, middle, logits, all_logits(context, learner, outliers))
         )
@@ -106,10 +106,10 @@ def npos_of(context: Context) -> Npos:
     return (context.run.vor or SETTINGS[kind][1]).npos
 
 
-def outliers_of(context: Context, task: int, features: Tensor, labels: Tensor) -> Tensor:
+def outliers_of(context: Context, task: int, features: Tensor) -> Tensor:
     noise = generator(context.run.seed, task, context.run.epochs, NOISE)  # no epoch has this number
     classes = len(context.tasks[task].classes)
-    return synthesize(features, labels, classes, npos_of(context), noise)
+    return synthesize(features, classes, npos_of(context), noise)
 
 
 def boundary_of(context: Context, task: int, features: Tensor) -> Tensor:

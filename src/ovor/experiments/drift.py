@@ -15,9 +15,10 @@ from ovor.analysis.drift import (
     linear_cka,
     prompt_cosine,
 )
+from ovor.atomic import write_atomically
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.runner import prepare
-from ovor.tensor_file import load_tensors, write_atomically
+from ovor.tensor_file import load_tensors
 from ovor.training.features import Features
 
 OF_PROMPTS = {"prompt": prompt_cosine, "prompt_centered": centered_prompt_cosine}

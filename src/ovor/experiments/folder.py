@@ -10,10 +10,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from ovor.atomic import write_atomically
 from ovor.config import RUN, Run
 from ovor.errors import OvorError, explain
 from ovor.events import Recorded, as_json
-from ovor.tensor_file import write_atomically
 
 
 class Folder:

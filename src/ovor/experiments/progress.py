@@ -137,12 +137,11 @@ class RunProgress(Live):
 
     def end_task(self, event: TaskEnds) -> None:
         """Print a line about the task, and show the mean accuracy from now on."""
-        accuracy = event.accuracy
-        mean = sum(accuracy) / len(accuracy)
+        own, mean = event.accuracy[-1], sum(event.accuracy) / len(event.accuracy)
         self.accuracy = f" accuracy {mean:.1f} %"
         self.console.print(
             f"task {event.task + 1:>2}/{self.tasks}: "
-            f"{accuracy[-1]:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
+            f"{own:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
             highlight=False,
             soft_wrap=True,
         )
@@ -183,13 +182,8 @@ class GridProgress(Live, Display):
         self.console.print(sentence, highlight=False, soft_wrap=True)
 
     def done(self, name: str, result: dict[str, Any]) -> None:
-        metrics = result["metrics"]
-        self.console.print(
-            f"{name}: A_T {metrics['A_T']:.2f}, F_T {metrics['F_T']:.2f}, "
-            f"{result['seconds']:.0f} s",
-            highlight=False,
-            soft_wrap=True,
-        )
+        a, f = result["metrics"]["A_T"], result["metrics"]["F_T"]
+        self.say(f"{name}: A_T {a:.2f}, F_T {f:.2f}, {result['seconds']:.0f} s")
         self.bar.advance(self.row)
 
 

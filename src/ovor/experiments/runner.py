@@ -198,11 +198,7 @@ def summary(context: Context, learner: Learner, position: Position) -> dict[str,
         "device": context.fabric.device.type,
         "processes": context.ranks.size,
         "precision": run.precision,
-        "backbone": {
-            "name": backbone.name,
-            "source": backbone.source,
-            "sha256": backbone.sha256,
-        },
+        "backbone": {name: getattr(backbone, name) for name in ("name", "source", "sha256")},
         "versions": {
             "ovor": version("ovor"),
             "torch": torch.__version__,

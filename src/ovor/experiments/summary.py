@@ -1,6 +1,9 @@
 """The results of a grid as tables: means over seeds, beside the paper's figures."""
 
 import json
+from functools import reduce
+from itertools import zip_longest
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +22,18 @@ NOT_RUN = "not run yet"
 LABEL = 25  # characters, from which a label is wrapped
 Lines = list[tuple[str, ...]]
 
+DRIFTS = "representation_drift_percent_tasks_2_to_10"
 # By measure: the heading of each column, and where paper.json has its figures.
 BY_TASK: dict[Measure, dict[str, tuple[str, list[str]]]] = {
-    "task-id-given": {
-        "change": ("change", ["task_id_given_change_oneprompt_imagenet-r/10"]),
-    },
+    "task-id-given": {"change": ("change", ["task_id_given_change_oneprompt_imagenet-r/10"])},
     "prompt-drift": {
         "prompt": ("cosine", ["prompt_drift_cosine_percent_tasks_2_to_10"]),
         "prompt_centered": ("cosine, centred", []),
     },
     "representation-drift": {
-        name: (label, ["representation_drift_percent_tasks_2_to_10", name])
-        for name, label in (
-            ("cosine", "cosine"),
-            ("cka_linear", "CKA (linear)"),
-            ("cka_kernel", "CKA (kernel)"),
-        )
+        "cosine": ("cosine", [DRIFTS, "cosine"]),
+        "cka_linear": ("CKA (linear)", [DRIFTS, "cka_linear"]),
+        "cka_kernel": ("CKA (kernel)", [DRIFTS, "cka_kernel"]),
     },
 }
 
@@ -93,24 +92,16 @@ def changes(result: dict[str, Any]) -> list[float]:
     return [round(given[-1][t] - given[t][t], 4) for t in range(len(given) - 1)]
 
 
-def as_json(preset: str, seeds: list[int], sections: list[dict[str, Any]]) -> str:
-    value = {"table": preset, "seeds": seeds, "sections": sections}
-    return json.dumps(value, indent=1) + "\n"
-
-
-def mean_std(values: list[float]) -> str:
+def mean_std(values: list[float], form: str = ".2f", none: str = NOT_RUN) -> str:
     """Write mean ± population standard deviation, the paper's convention; one value has none."""
-    return with_deviation(values, ".2f") if values else NOT_RUN
-
-
-def with_deviation(values: list[float], form: str) -> str:
     deviation = f" ± {np.std(values):.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{form}}{deviation}"
+    return f"{np.mean(values):{form}}{deviation}" if values else none
 
 
 def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
     """Return headings and cells; a row with VOR has its gain over the row without, by seed."""
     rows = {row["label"]: row for row in part["rows"]}
+    counts = [row["learnable_parameters"] for row in rows.values()]
     columns = {
         "": list(rows),
         "A_T ↑": [mean_std(row["A_T"]) for row in rows.values()],
@@ -118,14 +109,10 @@ def accuracy_lines(part: dict[str, Any]) -> tuple[tuple[str, ...], Lines]:
         "VOR's gain": [gain(row, rows) for row in rows.values()],
         "paper": [of_paper(row, part["deviations"]) for row in rows.values()],
         "difference": [difference(row) if part["comparable"] else "" for row in rows.values()],
-        "parameters": [count(row["learnable_parameters"]) for row in rows.values()],
+        "parameters": ["" if count is None else f"{count:,}" for count in counts],
     }
     shown = {heading: cells for heading, cells in columns.items() if any(cells)}
     return tuple(shown), list(zip(*shown.values(), strict=True))
-
-
-def count(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
 
 
 def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
@@ -136,7 +123,7 @@ def gain(row: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
     before = dict(zip(plain["seeds"], plain["A_T"], strict=True))
     pairs = zip(row["seeds"], row["A_T"], strict=True)
     gains = [value - before[seed] for seed, value in pairs if seed in before]
-    return with_deviation(gains, "+.2f") if gains else ""
+    return mean_std(gains, "+.2f", none="")
 
 
 def of_paper(row: dict[str, Any], deviations: bool) -> str:
@@ -162,30 +149,19 @@ def task_lines(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...],
         for name, (label, keys) in BY_TASK[measure].items():
             own = label if len(part["rows"]) == 1 else row["label"]
             values = row["by_task"].get(name, [])
-            columns.append((own, series(values)))
+            by_task = [mean_std(list(column)) for column in zip(*values, strict=True)]
+            columns.append((own, by_task or [NOT_RUN]))
             if keys and row is part["rows"][0]:
-                figures: Any = paper()
-                for key in keys:
-                    figures = figures[key]
+                figures = reduce(getitem, keys, paper())
                 columns.append(("paper", [f"{x:.2f}" for x in figures]))
                 if part["comparable"] and values:
                     means = np.mean(values, axis=0)
                     off = [f"{a - b:+.2f}" for a, b in zip(means, figures, strict=True)]
                     columns.append(("difference", off))
     first = 1 if measure == "task-id-given" else 2
-    height = max(len(cells) for _, cells in columns)
-    lines = [
-        (str(first + t), *(cells[t] if t < len(cells) else "" for _, cells in columns))
-        for t in range(height)
-    ]
+    rows = zip_longest(*(cells for _, cells in columns), fillvalue="")
+    lines = [(str(task), *cells) for task, cells in enumerate(rows, first)]
     return ("task", *(heading for heading, _ in columns)), lines
-
-
-def series(values: list[list[float]]) -> list[str]:
-    """Write mean and deviation over seeds, task by task."""
-    if not values:
-        return [NOT_RUN]
-    return [mean_std([value[t] for value in values]) for t in range(len(values[0]))]
 
 
 def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], Lines]:
@@ -194,8 +170,8 @@ def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], L
 
 def footer(sections: list[dict[str, Any]]) -> str:
     rows = [row for part in sections for row in part["rows"]]
-    pairs = [pair for row in rows for pair in zip(row["runs"], row["seconds"], strict=True)]
-    seconds = dict(pairs)  # a run that stands in several rows counts once
+    # A run that stands in several rows counts once.
+    seconds = {run: s for row in rows for run, s in zip(row["runs"], row["seconds"], strict=True)}
     minutes = sum(seconds.values()) / 60
     return f"{len(seconds)} runs, {minutes:.0f} minutes of computing by one thread each."
 

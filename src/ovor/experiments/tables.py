@@ -65,10 +65,8 @@ def of_paper(method: str, where: str, what: str = "mean") -> Figures:
     """Return the paper's mean or std of A_T and F_T; all variants of ADAM have the same one."""
     short = {long: name for name, long in ALIASES.items()}
     name = "adam" if method.startswith("adam-") else short.get(method, method)
-    found = [
-        paper()[table].get(name, {}).get(where) for table in ("accuracy_A_T", "forgetting_F_T")
-    ]
-    accuracy, forgetting = (value.get(what) if value else None for value in found)
+    tables = (paper()[table].get(name, {}) for table in ("accuracy_A_T", "forgetting_F_T"))
+    accuracy, forgetting = ((table.get(where) or {}).get(what) for table in tables)
     return accuracy, forgetting
 
 
@@ -117,10 +115,7 @@ def main_table(data: str, tasks: int, make: Make) -> list[Section]:
     """Return every method that there is, with VOR too where it has a linear head."""
     from ovor.learners import METHODS, takes_vor  # brings torch
 
-    names = with_and_without_vor(METHODS)
-    names = [
-        name for name in names if not name.endswith("+vor") or takes_vor(name.removesuffix("+vor"))
-    ]
+    names = [m + vor for m in METHODS for vor in ("", "+vor") if not vor or takes_vor(m)]
     return [section(data, tasks, method_rows(names, data, tasks, make))]
 
 
@@ -137,18 +132,8 @@ FACTORS: dict[str, tuple[float, ...]] = {
     "beta": (0.625, 0.75, 0.875, 1, 1.125, 1.25),
     "k": (0.5, 1, 1.5),
 }
-SHIFTS = {"tau_current": (3, 0, -3), "tau_outlier": (3, 0, -3)}
-ABLATIONS = (
-    "lambda",
-    "vor_epochs_percent",
-    "penalty",
-    "tau_current",
-    "tau_outlier",
-    "sigma",
-    "alpha",
-    "beta",
-    "k",
-)
+SHIFTS = (3, 0, -3)  # of tau_current and tau_outlier
+ABLATIONS = tuple(paper()["ablation_ovor_imagenet-r/10"])
 
 
 def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
@@ -160,15 +145,13 @@ def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
         own = vor.epochs
         counts = (own // 2, own, own * 3 // 2) if own > 1 else (1, 2, 3)
         return [(f"{n} of {epochs} epochs", replace(vor, epochs=n)) for n in counts if n < epochs]
-    if name in SHIFTS:
-        values = [getattr(vor, name) + shift for shift in SHIFTS[name]]
+    if name.startswith("tau_"):
+        values = [getattr(vor, name) + shift for shift in SHIFTS]
         return [(f"{value:g}", replace(vor, **{name: value})) for value in values]
+    default = vor.weight if name == "lambda" else getattr(vor.npos, name)
+    values = [type(default)(round(default * factor, 6)) for factor in FACTORS[name]]
     if name == "lambda":
-        values = [round(vor.weight * factor, 6) for factor in FACTORS[name]]
         return [(f"{value:g}", replace(vor, weight=value)) for value in values]
-    values = [round(getattr(vor.npos, name) * factor, 6) for factor in FACTORS[name]]
-    if name in ("beta", "k"):
-        values = [int(value) for value in values]
     return [(f"{v:g}", replace(vor, npos=replace(vor.npos, **{name: v}))) for v in values]
 
 
@@ -195,18 +178,16 @@ def prompt_position(data: str, tasks: int, make: Make) -> list[Section]:
     depth = depth_of(base)
     rows = []
     for entry in paper()["prompt_position_oneprompt_imagenet-r/10"]:
-        lengths, label = [0] * depth, []
-        fits = True
-        for length, span in ((5, entry["length5"]), (20, entry["length20"])):
-            if span is None:
-                continue
-            first, last = span if span != [1, 12] else (1, depth)
-            fits = fits and last <= depth
-            label.append(f"{length} in layers {first}-{last}")
-            for layer in range(first - 1, min(last, depth)):
-                lengths[layer] += length
-        if fits:
-            rows.append(Row(", ".join(label), of_lengths(base, lengths), (entry["A_T"], None)))
+        spans = {5: entry["length5"], 20: entry["length20"]}
+        spans = {n: (1, depth) if span == [1, 12] else span for n, span in spans.items() if span}
+        if any(last > depth for _, last in spans.values()):
+            continue
+        label = ", ".join(f"{n} in layers {first}-{last}" for n, (first, last) in spans.items())
+        lengths = [
+            sum(n for n, (first, last) in spans.items() if first <= layer <= last)
+            for layer in range(1, depth + 1)
+        ]
+        rows.append(Row(label, of_lengths(base, lengths), (entry["A_T"], None)))
     return [beside_reference(f"{data}, {tasks} tasks", data, tasks, rows)]
 
 

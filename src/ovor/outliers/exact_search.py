@@ -1,9 +1,9 @@
-"""The points farthest from the others by the distance to the K-th nearest, exactly as if every
-distance were measured (Alg. 2), but at about linear cost.
+"""The outliers of Algorithm 2 (Sec. 4.1, App. D) without measuring every distance: those of
+`npos`, up to the rounding of float32.
 
-The K-th nearest among some of the points is no nearer than that among all. So distances within
-small parts are upper bounds, and whoever's bound is below the distances of enough others is out.
-The rest is measured in parts twice as large, and so on, at last among all.
+The boundary is found among ever larger parts of the features (`boundary`); the candidates u + n are
+a grid whose distances are sums of two small tables, and none exists before it is chosen
+(`candidates`). Features are read some at a time, so a mapped file may hold more than memory does.
 """
 
 from math import ceil
@@ -12,126 +12,56 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ovor.config import Npos
 from ovor.distributed.ranks import ALONE, Ranks
-from ovor.outliers.feature_buffer import Points, chunks, collected, gathered, whole
-from ovor.outliers.knn import (
-    kth_distance,
-    kth_distance_to_others,
-    kth_squares_to_others,
-    mean,
-    square_norms,
-)
-
-FEW_POINTS = 8192  # up to here, measuring every distance is fast enough
-PART = 8  # the smallest parts have 2 K to 8 K points
-SAMPLE = 512  # so many points of a part decide where it is cut
-AXES = 32  # directions that cuts are chosen among
-
-Level = list[tuple[int, int]]  # parts that make up all points: from, and up to but without
+from ovor.outliers.boundary import farthest_from_others
+from ovor.outliers.candidates import Candidates
+from ovor.outliers.feature_buffer import chunks, collected
+from ovor.outliers.knn import mean
+from ovor.outliers.npos import as_searched, boundary_size, draw_noise, shuffled
 
 
-def farthest_from_others(
-    points: Points, k: int, count: int, folder: Path | None = None, ranks: Ranks = ALONE
+@torch.no_grad()
+def synthesize(
+    features: Tensor,
+    classes: int,
+    npos: Npos,
+    generator: torch.Generator,
+    folder: Path | None = None,
+    ranks: Ranks = ALONE,
 ) -> Tensor:
-    """The `count` points whose k-th nearest other is farthest, largest distance first; of equals,
-    the earlier first. A copy of many points goes to a file in the folder."""
-    if k < 1 or len(points) <= max(FEW_POINTS, PART * k):
-        return _largest(kth_distance_to_others(points[:], k, ranks), count)
-    order, levels = cut(points, PART * k, folder)
-    ranks.synchronize([order])  # all must measure the same
-    levels = ranks.broadcast(levels)
-    center = mean(points)
-    ordered = collected((some - center for some in gathered(points, order)), folder)
-    squares = _measure(ordered, levels, k, min(count, len(points)), ranks)
-    distances = torch.empty_like(squares)
-    distances[order] = squares.sqrt()
-    return _largest(distances, count)
+    """Return beta * C outliers (M, D) in float32; all candidates if there are fewer.
+
+    Noise comes from a generator on the CPU, so it is the same for every device. For more features
+    than memory should hold, working files go to the folder. Several processes, each with all
+    features, divide the search among them, and each returns all outliers.
+    """
+    features = features.detach()
+    noise = draw_noise(npos, features.shape[1], generator).to(features.device)
+    if not len(features):
+        return noise[:0]
+    with torch.autocast(features.device.type, enabled=False):  # distances need all of float32
+        outliers = _farthest(features, noise, classes, npos, folder, ranks)
+    return shuffled(outliers, generator) if npos.shuffle else outliers
 
 
-def farthest_from_sample(points: Points, sample: Tensor, k: int, count: int) -> Tensor:
-    """The same by the k-th nearest other point of a sample, given by number."""
-    distances = kth_distance(points, points[sample], k)
-    distances[sample] = kth_distance_to_others(points[sample], k)
-    return _largest(distances, count)
-
-
-def _largest(distances: Tensor, count: int) -> Tensor:
-    return distances.argsort(descending=True, stable=True)[:count]
-
-
-def _measure(
-    points: Points, levels: list[Level], k: int, count: int, ranks: Ranks = ALONE
+def _farthest(
+    features: Tensor, noise: Tensor, classes: int, npos: Npos, folder: Path | None, ranks: Ranks
 ) -> Tensor:
-    """Squared distances of the `count` farthest points to their k-th nearest others; those of some
-    other points too, and zero for the rest. The points are to be centred, in the order of the
-    parts.
-    """
-    norms = square_norms(points)
-    ranks.synchronize([norms])
-    # A bound and a distance are rounded apart, so a bound counts as higher by so much: of the order
-    # of the worst case for sums of this length, and 75 times the largest error that was measured.
-    rounding = points.shape[1] * torch.finfo(norms.dtype).eps
-    bounds = torch.full_like(norms, torch.inf)
-    measured = torch.zeros_like(bounds, dtype=torch.bool)
-    undecided = ~measured
-
-    def tighten(numbers: Tensor, start: int, stop: int) -> None:
-        among = range(start, stop)
-        bounds[numbers] = kth_squares_to_others(numbers, points, norms, k, among, ranks)
-
-    done: set[tuple[int, int]] = set()
-    promising = min(2 * count, len(points))  # at first; later bounds are better, and fewer will do
-    for level in reversed(levels[1:]):
-        for start, stop in level:
-            if (start, stop) not in done:
-                tighten(start + undecided[start:stop].nonzero().flatten(), start, stop)
-        done = set(level)
-        # Measuring the most promising at once shows that most of the others are out.
-        top = bounds.where(undecided, -torch.inf).topk(promising).indices
-        top = top[undecided[top]]
-        tighten(top, 0, len(points))
-        measured[top] = True
-        promising = ceil(count / 2)
-        least = bounds[measured].topk(count).values[-1]
-        undecided &= ~measured & ~(bounds + rounding * (bounds + norms) < least)
-    tighten(undecided.nonzero().flatten(), 0, len(points))
-    return bounds.where(measured | undecided, 0)
-
-
-def cut(points: Points, size: int, folder: Path | None = None) -> tuple[Tensor, list[Level]]:
-    """An order of the points, and in this order their parts: all points, then parts of at most half
-    as many, a quarter and so on, until none has more than `size`.
-
-    A part is cut across its direction of largest variance, at the widest gap of the middle half.
-    So neighbours stay together, and no part is small. Only speed depends on it, never the result.
-    """
-    axes = _axes(points, torch.arange(len(points)), AXES)
-    points = whole(collected((chunk @ axes for chunk in chunks(points)), folder))  # n, AXES
-    order = torch.arange(len(points), device=points.device)
-
-    def halve(start: int, stop: int, target: int) -> Level:
-        if stop - start <= target:
-            return [(start, stop)]
-        numbers, quarter = order[start:stop], (stop - start) // 4
-        axis = _axes(points, numbers, 1)
-        places = torch.cat([(some @ axis).flatten() for some in gathered(points, numbers)])
-        places, by_place = places.sort(stable=True)
-        order[start:stop] = numbers[by_place]
-        gaps = places[quarter : len(places) - quarter].diff()
-        middle = start + quarter + 1 + int(gaps.argmax())
-        return halve(start, middle, target) + halve(middle, stop, target)
-
-    levels, target = [[(0, len(points))]], len(points)
-    while target > size:
-        target = max(target // 2, size)
-        levels.append([half for part in levels[-1] for half in halve(*part, target)])
-    return order, levels
-
-
-def _axes(points: Points, numbers: Tensor, count: int) -> Tensor:
-    """The directions of largest variance among some of the points of these numbers."""
-    some = points[numbers[:: -(-len(numbers) // SAMPLE)]].cpu()
-    centered = some - some.mean(0)
-    covariance = (centered.T @ centered).nan_to_num(0, 0, 0)  # features of a diverged training
-    vectors: Tensor = torch.linalg.eigh(covariance).eigenvectors
-    return vectors[:, -count:].to(points.device)
+    """Return the outliers that a noise makes, the farthest first."""
+    # A common shift changes no distance, but centred points lose less in float32: see knn.
+    shift = mean(features) if npos.space == "raw" else torch.zeros_like(noise[0])
+    parts = (as_searched(some.float(), npos) - shift for some in chunks(features))
+    index = collected(parts, folder)
+    size = min(boundary_size(npos, classes), len(features))
+    if npos.add_boundary:
+        others = npos.k - npos.self_neighbor
+        boundary = farthest_from_others(index, others, size, folder, ranks)
+        origins, copies = features[boundary].float(), 1
+    else:  # as released: only the size of the boundary counts, each noise being there so often
+        origins, copies = torch.zeros_like(noise[:1]), size
+    wanted = npos.beta * classes
+    candidates = Candidates.of(origins - shift, noise, index, npos.space == "unit", ranks)
+    chosen = candidates.farthest(ceil(wanted / copies), min(npos.k, len(index)))
+    outliers = origins[chosen // len(noise)] + noise[chosen % len(noise)]
+    return outliers.repeat_interleave(copies, dim=0)[:wanted]

@@ -1,8 +1,8 @@
-"""Rows that come in parts, such as the features of a task: in memory while they are few, and in a
-file beyond, so that a task may have more of them than memory holds.
+"""A buffer of rows that come in parts, such as the features of a task (Alg. 1, line 3): in memory
+while they are few, in a mapped file beyond, so that a task may have more than memory holds.
 
-The file loses its name as soon as it is open: nothing is left of it when its last reader is gone,
-whatever happens.
+The file loses its name as soon as it is open, so nothing is left of it once its last reader is
+gone, whatever happens.
 """
 
 import mmap
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ovor.errors import OvorError
 
-IN_MEMORY = 256 * 2**20  # bytes of a store that stay in memory
+IN_MEMORY = 256 * 2**20  # bytes of a buffer that stay in memory
 AT_ONCE = 2**22  # elements that are read or made at once: 16 MB
 GATHERED = 128  # single rows read by one mapping: the system maps up to 2 MB around each
 
@@ -38,7 +38,7 @@ class Mapped:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | Tensor) -> Tensor:
-        """A view of a range of rows, or a copy of those numbered."""
+        """Return a view of a range of rows, or a copy of the numbered rows."""
         if isinstance(rows, slice):
             return self.tensor()[rows]
         found = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
@@ -47,7 +47,7 @@ class Mapped:
         return found
 
     def tensor(self) -> Tensor:
-        """All rows as one tensor; its pages count as memory of the process once they are read."""
+        """Return all rows as one tensor, whose pages count as the process's memory once read."""
         return torch.frombuffer(self._bytes(), dtype=self.dtype).view(-1, self.shape[1])
 
     def _bytes(self) -> mmap.mmap:
@@ -57,17 +57,18 @@ class Mapped:
 Points = Tensor | Mapped  # n, D
 
 
-class Store:
-    """Collects rows. What is on a GPU stays there, however much it is."""
+class FeatureBuffer:
+    """Collects rows that come in parts. Rows on a GPU stay there, however many they are."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """The folder is where a file may be made; without one, the system's for such files."""
+        """Take the folder for a file; without one, the system's folder for temporary files."""
         self.folder = Path(tempfile.gettempdir()) if folder is None else folder
         self.parts: list[Tensor] = []
         self.bytes = 0
         self.file: IO[bytes] | None = None
 
     def add(self, rows: Tensor) -> None:
+        """Append some rows; to a file from the moment that there are too many for memory."""
         self.parts.append(rows)
         self.bytes += rows.nbytes
         if self.bytes > IN_MEMORY and rows.device.type == "cpu":
@@ -81,6 +82,7 @@ class Store:
                 ) from error
 
     def rows(self) -> Points:
+        """Return all rows, as a tensor in memory or as the file that holds them."""
         if self.file is None:
             if len(self.parts) > 1:
                 self.parts = [torch.cat(self.parts)]
@@ -88,6 +90,7 @@ class Store:
         return Mapped(self.file, self.width, self.dtype)
 
     def tensor(self) -> Tensor:
+        """Return all rows as one tensor, which may be mapped from a file."""
         return whole(self.rows())
 
     def _write(self) -> None:
@@ -101,30 +104,31 @@ class Store:
 
 
 def collected(parts: Iterable[Tensor], folder: Path | None = None) -> Points:
-    """The rows of all parts."""
-    store = Store(folder)
+    """Return the rows of all parts, from a file in the folder if they are many."""
+    buffer = FeatureBuffer(folder)
     for part in parts:
-        store.add(part)
-    return store.rows()
+        buffer.add(part)
+    return buffer.rows()
 
 
 def whole(points: Points) -> Tensor:
-    """All rows as one tensor, which may be mapped from a file."""
+    """Return all rows as one tensor, which may be mapped from a file."""
     return points if isinstance(points, Tensor) else points.tensor()
 
 
 def rows_at_once(width: int) -> int:
+    """Return how many rows of this width are read or made at once."""
     return max(1, AT_ONCE // max(1, width))
 
 
 def chunks(points: Points) -> Iterator[Tensor]:
-    """All rows in turn, some at once."""
+    """Yield all rows in order, some at once."""
     rows = rows_at_once(points.shape[1])
     for start in range(0, len(points), rows):
         yield points[start : start + rows]
 
 
 def gathered(points: Points, numbers: Tensor) -> Iterator[Tensor]:
-    """The rows of these numbers in turn, some at once."""
+    """Yield copies of the numbered rows in the order of the numbers, some at once."""
     for some in torch.split(numbers, rows_at_once(points.shape[1])):
         yield points[some]

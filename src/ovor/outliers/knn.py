@@ -1,7 +1,7 @@
-"""Exact distance to the K-th nearest neighbour, the measure Delta_K of the paper (App., Alg. 2).
+"""Exact distance to the K-th nearest other point, the paper's measure Delta_K (App. D, Alg. 2).
 
-Squared distances are expanded into inner products and computed tile by tile, some queries to some
-points, so that memory stays bounded for any number of points, even of points in a file.
+Squared distances are expanded into inner products and computed tile by tile, some points to some
+others, so that memory stays bounded for any number of points, even of points in a file.
 """
 
 import torch
@@ -16,7 +16,7 @@ COLUMNS = 2**13  # points that distances are measured to at once
 
 
 def kth_smallest(rows: Tensor, k: int) -> Tensor:
-    """The k-th smallest value of each row, counted from 1. May reorder the rows' values."""
+    """Return the k-th smallest value of each row, counted from 1. May reorder the rows' values."""
     if rows.device.type == "cpu":
         # numpy's vectorised partition is several times faster than torch's selection on a CPU.
         values = rows.numpy(force=True)
@@ -26,7 +26,10 @@ def kth_smallest(rows: Tensor, k: int) -> Tensor:
 
 
 def smallest(rows: Tensor, k: int) -> Tensor:
-    """The k smallest values of each row in any order, or all. May reorder the rows' values."""
+    """Return the k smallest values of each row in any order; all if there are fewer.
+
+    May reorder the values of the rows given.
+    """
     if rows.shape[1] <= k:
         return rows
     if rows.device.type == "cpu":
@@ -37,26 +40,12 @@ def smallest(rows: Tensor, k: int) -> Tensor:
 
 
 def chunk_rows(width: int, fewest: int = 1) -> int:
-    """How many rows of this width fit the budget."""
+    """Return how many rows of this width fit the budget of distances held at once."""
     return max(fewest, CHUNK_ELEMENTS // max(1, width))
 
 
-def kth_distance(queries: Points, points: Tensor, k: int) -> Tensor:
-    """Distance of each query to its k-th nearest point, or to the farthest if there are fewer."""
-    points = points.float()
-    center = points.mean(0)
-    points, k = points - center, min(k, len(points))
-    norms, everywhere = square_norms(points), range(len(points))
-    squares = [norms[:0]]
-    for chunk in chunks(queries):
-        for some in torch.split(chunk.float() - center, tile_rows(len(points))):
-            sums = kth_sums(some, points, norms, k, everywhere)
-            squares.append(_squares(sums, square_norms(some)))
-    return torch.cat(squares).sqrt()
-
-
 def kth_distance_to_others(points: Tensor, k: int, ranks: Ranks = ALONE) -> Tensor:
-    """Distance of each point to its k-th nearest *other* point, or to the farthest of them.
+    """Return the distance of each point to its k-th nearest *other*, or to the farthest if fewer.
 
     Zero where that is nobody: for k = 0, and for a point that is alone. A point that counts itself
     as its own first neighbour has as k-th the (k - 1)-th other.
@@ -79,67 +68,62 @@ def kth_squares_to_others(
     among: range,
     ranks: Ranks = ALONE,
 ) -> Tensor:
-    """Squared distance of some points, given by number, to their k-th nearest other point among
-    those of a range.
+    """Return the squared distance of the numbered points to their k-th nearest other among those
+    of a range.
 
-    The points are to be centred, and to come with their squared norms. Each process measures some
-    of the tiles, which are those of one process, and so are rounded like them.
+    The points must be centred, and come with their squared norms. Each process measures some of the
+    tiles that one process alone would measure, so all are rounded as by one.
     """
     if not len(numbers):
         return norms[:0]
     tiles = torch.split(numbers, tile_rows(len(among)))
     squares = [norms[:0]]
     for some in tiles[ranks.shard(len(tiles))]:
-        sums = kth_sums(points[some], points, norms, k, among, own=some)
-        squares.append(_squares(sums, norms[some]))
-    lengths = [sum(map(len, tiles[shard])) for shard in ranks.shards(len(tiles))]
+        # Adding |q|^2 last does not change which is the K-th, rounded or not.
+        sums = kth_sums(some, points, norms, k, among)
+        squares.append(sums.add_(norms[some]).clamp_(min=0))
+    lengths = [sum(map(len, tiles[share])) for share in ranks.shards(len(tiles))]
     return torch.cat(ranks.all_gather(torch.cat(squares), lengths))
 
 
 def tile_rows(columns: int) -> int:
+    """Return how many rows of distances to so many points are measured at once."""
     return chunk_rows(min(columns, COLUMNS), FEWEST_ROWS)
 
 
-def kth_sums(
-    queries: Tensor,
-    points: Points,
-    norms: Tensor,
-    k: int,
-    among: range,
-    own: Tensor | None = None,
-) -> Tensor:
-    """The k-th smallest |x|^2 - 2 q.x for each query, a squared distance but for |q|^2.
+def kth_sums(numbers: Tensor, points: Points, norms: Tensor, k: int, among: range) -> Tensor:
+    """Return the k-th smallest |x|^2 - 2 q.x of each numbered point q, over the other points x of
+    a range: its squared distance but for |q|^2.
 
-    Of every tile the k smallest are kept, and the k smallest of those. A point that is a query
-    itself, given as its own number, is no neighbour.
+    Of every tile the k smallest are kept, and the k smallest of those.
 
     The expansion cancels where norms are large beside distances. Without the mean they are of one
     size, and float32 is then good for six digits of a typical distance.
     """
+    queries = points[numbers]
     kept = norms.new_empty(len(queries), 0)
     for start in range(among.start, among.stop, COLUMNS):
         tile = slice(start, min(start + COLUMNS, among.stop))
         sums = torch.addmm(norms[tile], queries, points[tile].T, alpha=-2)
-        if own is not None:
-            inside = ((own >= start) & (own < tile.stop)).nonzero().flatten()
-            sums[inside, own[inside] - start] = torch.inf
+        inside = ((numbers >= start) & (numbers < tile.stop)).nonzero().flatten()
+        sums[inside, numbers[inside] - start] = torch.inf  # no point is its own neighbour
         kept = k_smallest_of_both(kept, sums, k)
     return kept.amax(1)
 
 
 def k_smallest_of_both(kept: Tensor, sums: Tensor, k: int) -> Tensor:
-    """The k smallest of each row of two matrices, or all if there are fewer."""
+    """Return the k smallest values of each row of two matrices side by side; all if fewer."""
     found = smallest(sums, k)
     return smallest(torch.cat([kept, found], dim=1), k) if kept.shape[1] else found
 
 
 def mean(points: Points) -> Tensor:
-    """Of all rows, in chunks."""
+    """Return the mean of all points, read in chunks."""
     return torch.stack([x.float().mean(0) * (len(x) / len(points)) for x in chunks(points)]).sum(0)
 
 
 def square_norms(points: Points) -> Tensor:
-    """Squared length of each point, in chunks."""
+    """Return the squared length of each point, read in chunks."""
     # Made at once: small tensors that stay, between large ones that do not, would leave the C
     # library with holes that nothing fits, in the end as large as all points.
     norms = torch.empty(len(points), device=points.device)
@@ -148,8 +132,3 @@ def square_norms(points: Points) -> Tensor:
         some = points[start : start + rows]
         norms[start : start + len(some)] = some.square().sum(1)
     return norms
-
-
-def _squares(sums: Tensor, norms: Tensor) -> Tensor:
-    """K-th sums as squared distances: adding |q|^2 does not change who is K-th, rounded or not."""
-    return sums.add_(norms).clamp_(min=0)

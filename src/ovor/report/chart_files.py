@@ -6,13 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from ovor.atomic import write_atomically
 from ovor.report.page import header
 from ovor.report.sections import Content
 from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill
-from ovor.tensor_file import write_atomically
-
-DASHES: dict[bool, list[int]] = {False: [1, 0], True: [6, 3]}
-SHAPES = {False: "circle", True: "triangle-up"}
 
 
 def as_csv(records: Records) -> str:
@@ -89,8 +86,8 @@ def method_styles(picked: list[str]) -> Spec:
     return {
         "picked": picked,
         "colors": hues,
-        "dashes": [DASHES[with_vor] for with_vor in vor],
-        "shapes": [SHAPES[with_vor] for with_vor in vor],
+        "dashes": [[6, 3] if with_vor else [1, 0] for with_vor in vor],
+        "shapes": ["triangle-up" if with_vor else "circle" for with_vor in vor],
     }
 
 

@@ -30,58 +30,89 @@ from ovor.report.vega import (
 
 EVEN = [round(100 * i / 9, 1) for i in range(1, 9)]  # percent from which the next shade begins
 FINE = [2, 4, 7, 11, 16, 25, 40, 60]  # for shares most of which are small
+# By name: the title of a chart, and what it shows in words for those who cannot see it.
+CAPTIONS = {
+    "differences": (
+        "Differences over paired seeds",
+        "Points with intervals: differences of A_T and F_T between methods.",
+    ),
+    "curves": (
+        "Accuracy after each task",
+        "Lines: mean accuracy over the tasks so far, after each task, by method.",
+    ),
+    "changes": (
+        "Change of each task's accuracy, with the task given",
+        "Lines: by how many points a task's accuracy with the task given changed, by method.",
+    ),
+    "drift": (
+        "Drift of prompt and features",
+        "Lines: similarity in percent before and after each task, by measure.",
+    ),
+    "matrix": (
+        "Accuracy of every task after every task",
+        "Matrix: accuracy in percent on a task (column) after a task (row).",
+    ),
+    "confusion": (
+        "Which task's images are taken for which task's",
+        "Matrix: percent of a task's test images (row) that are taken for a task's (column).",
+    ),
+    "errors": (
+        "Errors between tasks and within them",
+        "Bars: percent of test images taken for another task's class, or for a wrong one of their "
+        "own task's, by method.",
+    ),
+    "time": (
+        "Time by phase",
+        "Bars: seconds of a run by phase, by method.",
+    ),
+    "energies": (
+        "Energies of one task's head",
+        "Histograms: energies that the head of the middle task gives to its own test images, to "
+        "virtual outliers and to other tasks' test images.",
+    ),
+    "plane": (
+        "Features and virtual outliers in a plane",
+        "Points: features of the middle task, its boundary samples and its virtual outliers, on "
+        "two principal components.",
+    ),
+    "cost": (
+        "Learned parameters against accuracy",
+        "Points: A_T against the number of learned parameters, by method.",
+    ),
+    "work": (
+        "Work per image against accuracy",
+        "Points: A_T against multiply-accumulates per image, by method.",
+    ),
+}
 WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number written in
 
 
 def difference_bars(records: Records) -> Chart:
     """Return points with their intervals, in colour where an interval does not contain 0."""
-    y = method_rows(records, 170)
     test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
     color = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
     x = quantity("mean", "difference (points)")
     told = tooltip("method", "against", "mean", "low", "high", "seeds")
-    common = {"y": y, "color": color, "tooltip": told}
+    common = {"y": method_rows(records, 170), "color": color, "tooltip": told}
     point = {"type": "point", "filled": True, "size": 45, "opacity": 1}
-    return Chart(
-        "differences",
-        "Differences over paired seeds",
-        "Points with intervals: differences of A_T and F_T between methods.",
-        records,
-        {
-            "height": {"step": 18},
-            "layer": [
-                layer({"type": "rule", "color": INK}, {"x": {"datum": 0}}),
-                layer(
-                    {"type": "rule", "strokeWidth": 2},
-                    {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-                ),
-                layer(point, {**common, "x": x}),
-            ],
-        },
-        panels="what",
-    )
+    between = {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
+    layers = [
+        layer({"type": "rule", "color": INK}, {"x": {"datum": 0}}),
+        layer({"type": "rule", "strokeWidth": 2}, between),
+        layer(point, {**common, "x": x}),
+    ]
+    spec = {"height": {"step": 18}, "layer": layers}
+    return Chart("differences", *CAPTIONS["differences"], records, spec, panels="what")
 
 
 def curves(records: Records) -> Chart:
-    return Chart(
-        "curves",
-        "Accuracy after each task",
-        "Lines: mean accuracy over the tasks so far, after each task, by method.",
-        records,
-        picked_lines("accuracy", "accuracy over the tasks so far (%)", "after task"),
-        picks=True,
-    )
+    spec = picked_lines("accuracy", "accuracy over the tasks so far (%)", "after task")
+    return Chart("curves", *CAPTIONS["curves"], records, spec, picks=True)
 
 
 def changes(records: Records) -> Chart:
-    return Chart(
-        "changes",
-        "Change of each task's accuracy, with the task given",
-        "Lines: by how many points a task's accuracy with the task given changed, by method.",
-        records,
-        picked_lines("change", "change since learned (points)", "task"),
-        picks=True,
-    )
+    spec = picked_lines("change", "change since learned (points)", "task")
+    return Chart("changes", *CAPTIONS["changes"], records, spec, picks=True)
 
 
 def picked_lines(value: str, title: str, x_title: str) -> Spec:
@@ -90,30 +121,19 @@ def picked_lines(value: str, title: str, x_title: str) -> Spec:
     band = {**place, "y": quantity("low", title, FREE), "y2": {"field": "high"}}
     color = by_method("@colors")
     told = tooltip("method", "task", value, "low", "high")
+    faint = {"type": "line", "color": FAINT, "strokeWidth": 1}
+    line = {**place, "color": color, "strokeDash": by_method("@dashes")}
     point = {"type": "point", "filled": True}
-    return {
-        "height": 340,
-        "layer": [
-            layer(
-                {"type": "line", "color": FAINT, "strokeWidth": 1},
-                {**place, "detail": {"field": "method"}},
-                NOT_PICKED,
-            ),
-            layer({"type": "area", "opacity": 0.14}, {**band, "color": color}, PICKED),
-            layer(
-                {"type": "line", "strokeWidth": 2.2},
-                {**place, "color": color, "strokeDash": by_method("@dashes")},
-                PICKED,
-            ),
-            # Unseen points, so that a faint line has a tooltip too.
-            layer({**point, "size": 60, "opacity": 0.001}, {**place, "tooltip": told}),
-            layer(
-                {**point, "size": 26, "opacity": 1},
-                {**place, "color": color, "tooltip": told},
-                PICKED,
-            ),
-        ],
-    }
+    dots = {**place, "color": color, "tooltip": told}
+    layers = [
+        layer(faint, {**place, "detail": {"field": "method"}}, NOT_PICKED),
+        layer({"type": "area", "opacity": 0.14}, {**band, "color": color}, PICKED),
+        layer({"type": "line", "strokeWidth": 2.2}, line, PICKED),
+        # Unseen points, so that a faint line has a tooltip too.
+        layer({**point, "size": 60, "opacity": 0.001}, {**place, "tooltip": told}),
+        layer({**point, "size": 26, "opacity": 1}, dots, PICKED),
+    ]
+    return {"height": 340, "layer": layers}
 
 
 def drift(records: Records) -> Chart:
@@ -123,38 +143,18 @@ def drift(records: Records) -> Chart:
         "color": category("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)], 2),
         "tooltip": tooltip("method", "measure", "task", "percent"),
     }
-    return Chart(
-        "drift",
-        "Drift of prompt and features",
-        "Lines: similarity in percent before and after each task, by measure.",
-        records,
-        {"height": 280, **layer({"type": "line", "point": True}, encoding)},
-        panels="method",
-    )
+    spec = {"height": 280, **layer({"type": "line", "point": True}, encoding)}
+    return Chart("drift", *CAPTIONS["drift"], records, spec, panels="method")
 
 
 def matrix(records: Records) -> Chart:
-    return Chart(
-        "matrix",
-        "Accuracy of every task after every task",
-        "Matrix: accuracy in percent on a task (column) after a task (row).",
-        records,
-        heat(records, "on task", "after task", "accuracy", EVEN),
-        choose="family",
-        panels="method",
-    )
+    spec = heat(records, "on task", "after task", "accuracy", EVEN)
+    return Chart("matrix", *CAPTIONS["matrix"], records, spec, "family", "method")
 
 
 def confusion(records: Records) -> Chart:
-    return Chart(
-        "confusion",
-        "Which task's images are taken for which task's",
-        "Matrix: percent of a task's test images (row) that are taken for a task's (column).",
-        records,
-        heat(records, "predicted task", "true task", "percent", FINE),
-        choose="family",
-        panels="method",
-    )
+    spec = heat(records, "predicted task", "true task", "percent", FINE)
+    return Chart("confusion", *CAPTIONS["confusion"], records, spec, "family", "method")
 
 
 def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -> Spec:
@@ -168,43 +168,24 @@ def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -
     }
     shown = {"field": value, "type": "quantitative"}
     scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
-    cells = layer(
-        {"type": "rect", "stroke": PAPER, "strokeWidth": 1},
-        {**common, "color": {**shown, "scale": scale, "legend": None}},
-    )
+    shade = {**shown, "scale": scale, "legend": None}
+    cells = layer({"type": "rect", "stroke": PAPER, "strokeWidth": 1}, {**common, "color": shade})
     on_dark = {"test": f"datum['{value}'] >= {edges[5]}", "value": "var(--on-heat)"}
-    words = layer(
-        {"type": "text", "fontSize": 11},
-        {
-            **common,
-            "text": {**shown, "format": ".0f"},
-            "color": {"condition": on_dark, "value": INK},
-        },
-    )
+    text = {"text": {**shown, "format": ".0f"}, "color": {"condition": on_dark, "value": INK}}
+    words = layer({"type": "text", "fontSize": 11}, {**common, **text})
     side = max((record[x] for record in records), default=1)
     layers = [cells, words] if side <= WITH_NUMBERS else [cells]
     return {"height": {"step": max(14, min(30, 330 // side))}, "layer": layers}
 
 
 def error_bars(records: Records) -> Chart:
-    return Chart(
-        "errors",
-        "Errors between tasks and within them",
-        "Bars: percent of test images taken for another task's class, or for a wrong one of their "
-        "own task's, by method.",
-        records,
-        bars(records, "percent", "test images (%)", "taken for", list(ERROR_WORDS.values())),
-    )
+    spec = bars(records, "percent", "test images (%)", "taken for", list(ERROR_WORDS.values()))
+    return Chart("errors", *CAPTIONS["errors"], records, spec)
 
 
 def times(records: Records) -> Chart:
-    return Chart(
-        "time",
-        "Time by phase",
-        "Bars: seconds of a run by phase, by method.",
-        records,
-        bars(records, "seconds", "seconds per run, mean over seeds", "phase", PHASES),
-    )
+    spec = bars(records, "seconds", "seconds per run, mean over seeds", "phase", PHASES)
+    return Chart("time", *CAPTIONS["time"], records, spec)
 
 
 def bars(records: Records, value: str, title: str, color: str, order: Sequence[str]) -> Spec:
@@ -233,33 +214,18 @@ def energies(records: Records) -> Chart:
     y = {**quantity("percent", "share (%)", {"domain": [0, "@percent_max"]}), "stack": None}
     told = tooltip("method", "of", "energy", "percent")
     tau = {"field": "of", "oneOf": list(TAUS)}
+    area = {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True}
+    limit = {"type": "rule", "strokeDash": [5, 4], "color": INK}
+    layers = [
+        layer(area, {"x": x, "y": y, "color": color, "tooltip": told}, {"not": tau}),
+        layer(limit, {"x": x, "tooltip": tooltip("of", "energy")}, tau),
+        # Inwards from their lines: the one is at the left of the picture, the other right.
+        tau_label(x, TAUS[0], "left", 4),
+        tau_label(x, TAUS[1], "right", -4),
+    ]
+    spec, shared = {"height": 230, "layer": layers}, ("energy", "percent")
     return Chart(
-        "energies",
-        "Energies of one task's head",
-        "Histograms: energies that the head of the middle task gives to its own test images, to "
-        "virtual outliers and to other tasks' test images.",
-        records,
-        {
-            "height": 230,
-            "layer": [
-                layer(
-                    {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True},
-                    {"x": x, "y": y, "color": color, "tooltip": told},
-                    {"not": tau},
-                ),
-                layer(
-                    {"type": "rule", "strokeDash": [5, 4], "color": INK},
-                    {"x": x, "tooltip": tooltip("of", "energy")},
-                    tau,
-                ),
-                # Inwards from their lines: the one is at the left of the picture, the other right.
-                tau_label(x, TAUS[0], "left", 4),
-                tau_label(x, TAUS[1], "right", -4),
-            ],
-        },
-        choose="family",
-        panels="method",
-        shared=("energy", "percent"),
+        "energies", *CAPTIONS["energies"], records, spec, "family", "method", shared=shared
     )
 
 
@@ -282,16 +248,8 @@ def plane(records: Records) -> Chart:
         "tooltip": tooltip("kind", "class", "x", "y", "shown"),
     }
     mark = {"type": "point", "opacity": 0.75, "strokeWidth": 1.2, "size": 26}
-    return Chart(
-        "plane",
-        "Features and virtual outliers in a plane",
-        "Points: features of the middle task, its boundary samples and its virtual outliers, on "
-        "two principal components.",
-        records,
-        {"height": 340, **layer(mark, encoding)},
-        choose="family",
-        panels="method",
-    )
+    spec = {"height": 340, **layer(mark, encoding)}
+    return Chart("plane", *CAPTIONS["plane"], records, spec, "family", "method")
 
 
 def costs(records: Records) -> Chart:
@@ -308,27 +266,14 @@ def costs(records: Records) -> Chart:
     axis = {**NO_GRID, "values": ticks, "labelExpr": f"{zero}format(datum.value, '~s')"}
     x = quantity("place", "learned parameters", scale, axis)
     place = f"datum['learned parameters'] > 0 ? datum['learned parameters'] : {nothing}"
-    return Chart(
-        "cost",
-        "Learned parameters against accuracy",
-        "Points: A_T against the number of learned parameters, by method.",
-        records,
-        {"transform": [{"calculate": place, "as": "place"}], **scatter(x)},
-        picks=True,
-    )
+    spec = {"transform": [{"calculate": place, "as": "place"}], **scatter(x)}
+    return Chart("cost", *CAPTIONS["cost"], records, spec, picks=True)
 
 
 def work(records: Records) -> Chart:
     scale, axis = {**FREE, "padding": 24}, {**NO_GRID, "format": "~s", "tickCount": 6}
     x = quantity("multiply-accumulates", "multiply-accumulates per image", scale, axis)
-    return Chart(
-        "work",
-        "Work per image against accuracy",
-        "Points: A_T against multiply-accumulates per image, by method.",
-        records,
-        scatter(x),
-        picks=True,
-    )
+    return Chart("work", *CAPTIONS["work"], records, scatter(x), picks=True)
 
 
 def scatter(x: Spec) -> Spec:
@@ -340,10 +285,8 @@ def scatter(x: Spec) -> Spec:
     }
     point = {"type": "point", "filled": True}
     picked = {**common, "color": by_method("@colors"), "shape": by_method("@shapes")}
-    return {
-        "height": 280,
-        "layer": [
-            layer({**point, "size": 45, "color": MUTED, "opacity": 0.6}, common, NOT_PICKED),
-            layer({**point, "size": 95, "opacity": 0.9}, picked, PICKED),
-        ],
-    }
+    layers = [
+        layer({**point, "size": 45, "color": MUTED, "opacity": 0.6}, common, NOT_PICKED),
+        layer({**point, "size": 95, "opacity": 0.9}, picked, PICKED),
+    ]
+    return {"height": 280, "layer": layers}

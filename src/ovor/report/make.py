@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from ovor.atomic import write_atomically
 from ovor.errors import OvorError
 from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import measure_drift
@@ -17,7 +18,6 @@ from ovor.report import page
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
 from ovor.report.sections import Content, content_of
-from ovor.tensor_file import write_atomically
 
 
 @dataclass(frozen=True)

@@ -51,19 +51,9 @@ def in_script(value: Any) -> str:
 
 def results(contents: list[Content], notes: list[str]) -> dict[str, Any]:
     """Return the numbers of the tables."""
-    return {
-        "schema": SCHEMA,
-        "notes": notes,
-        "groups": [
-            {
-                "title": group.title,
-                "facts": group.facts,
-                "rows": group.rows,
-                "differences": group.differences,
-            }
-            for group in contents
-        ],
-    }
+    names = ("title", "facts", "rows", "differences")
+    groups = [{name: getattr(group, name) for name in names} for group in contents]
+    return {"schema": SCHEMA, "notes": notes, "groups": groups}
 
 
 def as_json(contents: list[Content], notes: list[str]) -> str:
@@ -87,14 +77,8 @@ def chart_data(contents: list[Content]) -> list[dict[str, Any]]:
 
 
 def one_chart(chart: Chart) -> dict[str, Any]:
-    return {
-        "spec": chart.spec,
-        "choose": chart.choose,
-        "panels": chart.panels,
-        "picks": chart.picks,
-        "shared": chart.shared,
-        "columns": columns(chart.records),
-    }
+    names = ("spec", "choose", "panels", "picks", "shared")
+    return {**{name: getattr(chart, name) for name in names}, "columns": columns(chart.records)}
 
 
 def columns(records: Records) -> dict[str, Any]:

@@ -45,6 +45,11 @@ def rounded(value: float, digits: int = 3) -> float | None:
     return round(float(value), digits) if isfinite(value) else None
 
 
+def named(row: Row) -> dict[str, Any]:
+    """Return the columns by which a reader chooses a method, with VOR and without, and tells it."""
+    return {"family": row.family, "method": row.label}
+
+
 def extremes(values: NDArray[np.float64]) -> dict[str, float | None]:
     return {"low": rounded(values.min()), "high": rounded(values.max())}
 
@@ -86,13 +91,7 @@ def matrices(row: Row) -> NDArray[np.float64]:
 def matrix(rows: list[Row]) -> Records:
     """Return the accuracy on every task after every task, mean over seeds."""
     return [
-        {
-            "family": row.family,
-            "method": row.label,
-            "after task": t + 1,
-            "on task": i + 1,
-            "accuracy": rounded(value, 2),
-        }
+        {**named(row), "after task": t + 1, "on task": i + 1, "accuracy": rounded(value, 2)}
         for row in rows
         for t, values in enumerate(matrices(row).mean(0))
         for i, value in enumerate(values[: t + 1])
@@ -108,15 +107,8 @@ def confusion(rows: list[Row]) -> Records:
             continue
         shares = (counts / counts.sum(axis=2, keepdims=True)).mean(0)
         for (true, predicted), share in np.ndenumerate(shares):
-            found.append(
-                {
-                    "family": row.family,
-                    "method": row.label,
-                    "true task": true + 1,
-                    "predicted task": predicted + 1,
-                    "percent": rounded(100 * share, 2),
-                }
-            )
+            tasks = {"true task": true + 1, "predicted task": predicted + 1}
+            found.append({**named(row), **tasks, "percent": rounded(100 * share, 2)})
     return found
 
 
@@ -150,15 +142,9 @@ def energies(rows: list[Row]) -> Records:
             counts = np.add.reduceat(fine, range(0, len(fine), MERGED)).tolist()
             edges = np.linspace(low, high, len(counts) + 1)
             for start, end, count in zip(edges, edges[1:], counts, strict=False):
-                found.append(
-                    {
-                        "family": row.family,
-                        "method": row.label,
-                        "of": ENERGY_WORDS[kind],
-                        "energy": rounded((start + end) / 2),
-                        "percent": rounded(100 * count / max(1, sum(counts)), 2),
-                    }
-                )
+                percent = rounded(100 * count / max(1, sum(counts)), 2)
+                place = {"of": ENERGY_WORDS[kind], "energy": rounded((start + end) / 2)}
+                found.append({**named(row), **place, "percent": percent})
     return found + taus(rows)
 
 
@@ -173,8 +159,7 @@ def taus(rows: list[Row]) -> Records:
         shift = np.log(20 / classes) if vor.tau_outlier_relative else 0.0
         limits = (vor.tau_current, rounded(vor.tau_outlier + shift))
         for name, value in zip(TAUS, limits, strict=True):
-            record = {"family": row.family, "method": row.label, "of": name, "energy": value}
-            found.append({**record, "percent": None})
+            found.append({**named(row), "of": name, "energy": value, "percent": None})
     return found
 
 
@@ -196,17 +181,10 @@ def plane(rows: list[Row]) -> Records:
         for kind in ("outliers", "features", "boundary"):  # later ones are drawn on top
             points = look["plane"][kind]
             for i in range(0, len(points), -(-len(points) // each) or 1):
-                found.append(
-                    {
-                        "family": row.family,
-                        "method": row.label,
-                        "kind": PLANE_WORDS[kind],
-                        "class": look["plane"]["labels"][i] + 1 if kind == "features" else None,
-                        "x": rounded(points[i][0], 2),
-                        "y": rounded(points[i][1], 2),
-                        "shown": share,
-                    }
-                )
+                label = look["plane"]["labels"][i] + 1 if kind == "features" else None
+                x, y = (rounded(part, 2) for part in points[i])
+                point = {"kind": PLANE_WORDS[kind], "class": label, "x": x, "y": y}
+                found.append({**named(row), **point, "shown": share})
     return found
 
 
@@ -228,14 +206,9 @@ def drift(rows: list[Row]) -> Records:
         known = [drift for drift in map(read_drift, row.runs) if drift]
         for name in MEASURES if known else ():
             for t, column in enumerate(np.array([drift[name] for drift in known]).T):
-                found.append(
-                    {
-                        "method": row.label,
-                        "measure": DRIFT_WORDS[name],
-                        "task": t + 2,
-                        "percent": rounded(column.mean(), 4),
-                    }
-                )
+                measured = {"measure": DRIFT_WORDS[name], "task": t + 2}
+                percent = rounded(column.mean(), 4)
+                found.append({"method": row.label, **measured, "percent": percent})
     return found
 
 
@@ -265,11 +238,10 @@ def times(rows: list[Row]) -> Records:
     """Return the seconds of every phase, mean over seeds; a phase of no time is left out."""
     found = []
     for row in rows:
-        known = [
-            time for time in (seconds_by_phase(one.folder, one.run) for one in row.runs) if time
-        ]
+        each = [seconds_by_phase(one.folder, one.run) for one in row.runs]
+        known = [seconds for seconds in each if seconds]
         for phase in PHASES if known else ():
-            mean = rounded(fmean(time[phase] for time in known), 2)
+            mean = rounded(fmean(seconds[phase] for seconds in known), 2)
             if mean:
                 found.append({"method": row.label, "phase": phase, "seconds": mean})
     return found

@@ -184,9 +184,8 @@ def by_row(found: Iterable[Finished]) -> tuple[list[list[Finished]], list[str]]:
     twice = []
     for one in sorted(found, key=lambda one: not one.folder.drift_file.exists()):
         key = alike(one.run)
-        row = next((runs for other, runs in rows if other == key), None)
-        if row is None:
-            row = {}
+        row = next((runs for other, runs in rows if other == key), {})
+        if not row:
             rows.append((key, row))
         if one.run.seed in row:
             twice.append(one.folder.path.name)
@@ -235,18 +234,14 @@ def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
 def distinct(runs: list[Run]) -> list[str]:
     """Name each run by its method, and by what is special about it if several have that name."""
     count = Counter(run.name for run in runs)
-    names = [run.name if count[run.name] == 1 else name_with_variant(run) for run in runs]
     again: Counter[str] = Counter()
-    for number, name in enumerate(names):
+    names = []
+    for run in runs:
+        special, words = variant(run) if count[run.name] > 1 else (0, "")
+        name = f"{run.name}: {words}" if special else run.name
         again[name] += 1
-        if again[name] > 1:
-            names[number] = f"{name} ({again[name]})"
+        names.append(f"{name} ({again[name]})" if again[name] > 1 else name)
     return names
-
-
-def name_with_variant(run: Run) -> str:
-    special, words = variant(run)
-    return f"{run.name}: {words}" if special else run.name
 
 
 def variant(run: Run) -> tuple[int, str]:
@@ -273,8 +268,6 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested settings as one level, named like vor.weight."""
     found: dict[str, Any] = {}
     for name, part in value.items():
-        if isinstance(part, dict):
-            found |= flat(part, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = part
+        inside = isinstance(part, dict)
+        found |= flat(part, f"{prefix}{name}.") if inside else {prefix + name: part}
     return found

@@ -15,7 +15,7 @@ PICKED = 6  # methods in colour at first, if there are more
 @dataclass(frozen=True)
 class Section:
     title: str
-    words: Sequence[str] = ()
+    words: Sequence[str]
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
 
@@ -42,7 +42,7 @@ def content_of(group: Group, against: str | None = None) -> Content:
     rows = group.rows
     table = [numbers.figures(row) for row in rows]
     differences = numbers.differences(group, against)
-    sections = [
+    found = [
         accuracy(group, table, differences, numbers.reference_of(group, against)),
         over_tasks(rows),
         matrices(rows),
@@ -53,15 +53,9 @@ def content_of(group: Group, against: str | None = None) -> Content:
         cost(table),
         time(rows),
     ]
-    return Content(
-        group.title,
-        numbers.facts(group),
-        table,
-        differences,
-        [section for section in sections if section.words],
-        [row.label for row in rows],
-        picked(table),
-    )
+    sections = [section for section in found if section]
+    facts, methods = numbers.facts(group), [row.label for row in rows]
+    return Content(group.title, facts, table, differences, sections, methods, picked(table))
 
 
 def picked(table: Records) -> list[str]:
@@ -138,10 +132,10 @@ def matrices(rows: list[Row]) -> Section:
     return Section("Every task after every task", [words], charts=[chart])
 
 
-def confusion(rows: list[Row], table: Records) -> Section:
+def confusion(rows: list[Row], table: Records) -> Section | None:
     shares = records.confusion(rows)
     if not shares:
-        return Section("Confusion between tasks")
+        return None
     words = [
         "The paper's argument: heads that were trained one by one have never met each other's "
         "images, so most errors take an image for a class of another task. A row is the task that "
@@ -156,22 +150,20 @@ def confusion(rows: list[Row], table: Records) -> Section:
 def vor_effect(table: Records) -> list[str]:
     """Compare the errors of the first method that is there with and without VOR."""
     known = {row["method"]: row for row in table if row["errors"] is not None}
-    for name, row in known.items():
-        tight = known.get(f"{name}+vor")
-        if tight:
-            return [
-                f"{name} names {row['errors']:.1f} % of the test images wrong, "
-                f"{row['errors_between']:.1f} between tasks and {row['errors_within']:.1f} within; "
-                f"with VOR {tight['errors']:.1f} %, {tight['errors_between']:.1f} between and "
-                f"{tight['errors_within']:.1f} within."
-            ]
-    return []
+    pairs = [(row, known[f"{name}+vor"]) for name, row in known.items() if f"{name}+vor" in known]
+    return [
+        f"{row['method']} names {row['errors']:.1f} % of the test images wrong, "
+        f"{row['errors_between']:.1f} between tasks and {row['errors_within']:.1f} within; "
+        f"with VOR {tight['errors']:.1f} %, {tight['errors_between']:.1f} between and "
+        f"{tight['errors_within']:.1f} within."
+        for row, tight in pairs[:1]
+    ]
 
 
-def energies(rows: list[Row]) -> Section:
+def energies(rows: list[Row]) -> Section | None:
     shares = records.energies(rows)
     if not shares:
-        return Section("Energies of one head")
+        return None
     words = (
         "Energy is how strongly a task's head claims an image: low means “this is one of mine”. "
         "Here the head of the middle task looks at its own test images, at virtual outliers made "
@@ -184,10 +176,10 @@ def energies(rows: list[Row]) -> Section:
     return Section("Energies of one head", [words], [table], [charts.energies(shares)])
 
 
-def plane(rows: list[Row]) -> Section:
+def plane(rows: list[Row]) -> Section | None:
     points = records.plane(rows)
     if not points:
-        return Section("Features and outliers")
+        return None
     words = (
         "The training features of the middle task, the samples at their boundary, and the virtual "
         "outliers that start from there, at the end of the run, first seed. A flat picture of a "
@@ -197,10 +189,10 @@ def plane(rows: list[Row]) -> Section:
     return Section("Features and outliers", [words], charts=[charts.plane(points)])
 
 
-def drift(rows: list[Row]) -> Section:
+def drift(rows: list[Row]) -> Section | None:
     changes, moved = records.changes(rows), records.drift(rows)
     if not changes:  # one task alone
-        return Section("Drift")
+        return None
     words = [
         "If an image came with its task, would old tasks be forgotten? By how many points each "
         "task's accuracy, with the task given, changed from when it was learned to the end. Near "
@@ -239,10 +231,10 @@ def cost(table: Records) -> Section:
     return Section("Cost", [words], charts=drawn)
 
 
-def time(rows: list[Row]) -> Section:
+def time(rows: list[Row]) -> Section | None:
     seconds = records.times(rows)
     if not seconds:
-        return Section("Time")
+        return None
     words = (
         "Where the time of a run goes: epochs of training, the head phase with virtual outliers, "
         "and what follows the epochs of each task. Runs of a grid that share their training "

@@ -56,11 +56,8 @@ def accuracy_cells(row: dict[str, Any], with_paper: bool) -> list[Cell]:
         value, std = row[f"{name}_paper"], row[f"{name}_paper_std"]
         text = "" if value is None else f"{value:.2f}" + (f" ± {std:.2f}" if std else "")
         cells.append(Cell(text, value, std))
-    return [
-        *cells,
-        Cell(f"{parameters:,}", parameters),
-        Cell(f"{row['seconds']:.0f}", row["seconds"]),
-    ]
+    seconds = Cell(f"{row['seconds']:.0f}", row["seconds"])
+    return [*cells, Cell(f"{parameters:,}", parameters), seconds]
 
 
 def difference_table(differences: Records) -> Table:

@@ -21,7 +21,7 @@ from ovor.distributed.ranks import ALONE
 from ovor.encoders import Architecture
 from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
 from ovor.learners.base import Learner
-from ovor.outliers.feature_buffer import Store
+from ovor.outliers.feature_buffer import FeatureBuffer
 from ovor.training.context import Context
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
@@ -61,7 +61,7 @@ class Features:
 
         `event` makes of a number of images what is reported when they are done.
         """
-        features, labels = Store(self.context.checkpoint.parent), []
+        features, labels = FeatureBuffer(self.context.checkpoint.parent), []
         for some, of_them in images.encoded(extract):
             features.add(some)
             labels.append(of_them)

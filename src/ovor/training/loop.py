@@ -161,7 +161,7 @@ def features_and_outliers(
     labels = labels - context.tasks[task].start
     noise = generator(context.run.seed, task, epoch, NOISE)
     classes, folder = len(context.tasks[task].classes), context.checkpoint.parent
-    outliers = synthesize(found, labels, classes, vor.npos, noise, folder, context.ranks)
+    outliers = synthesize(found, classes, vor.npos, noise, folder, context.ranks)
     return found, labels, outliers
 
 
