@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ovor.errors import OvorError
+
 Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
 Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
 
@@ -35,6 +37,20 @@ class Architecture:
     def image_size(self) -> int:
         """Return the input size at which the position embedding is used as it is."""
         return self.grid[0] * self.patch_size
+
+    def input_size(self, wanted: int) -> int:
+        """Return the side of the square input in pixels: the one wanted, or for 0 its own."""
+        size = wanted or self.image_size
+        if size % self.patch_size:
+            raise OvorError(
+                f"transform.size {size} is not a multiple of the backbone's patches of "
+                f"{self.patch_size}: use {self.image_size}, its own, or another multiple."
+            )
+        if self.in_chans != 3:
+            raise OvorError(
+                f"The backbone takes {self.in_chans} channel(s), but images have 3 (RGB)."
+            )
+        return size
 
 
 class LayerScale(nn.Module):
