@@ -46,6 +46,8 @@ def test_images_come_from_the_disk_in_their_order(tmp_path: Path) -> None:
     assert found.test.labels.tolist() == [0, 1, 0, 1]
     assert isinstance(found.train, Rows)
     assert found.train.rows.cache_files  # mapped from there, not held in memory
+    found = load_dataset(parquet(tmp_path / "v", train=rows(), validation=rows(2)))
+    assert (len(found.train), len(found.test)) == (6, 2)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +80,6 @@ def test_the_question_chooses_columns_and_splits(tmp_path: Path) -> None:
     found = load_dataset(f"{name}?train=validation&test=test&image=other&label=coarse")
     assert reds(found.train) == [5, 4, 3, 2, 1, 0]
     assert found.class_names == ("x", "y")
-
-
-def test_validation_tests_where_there_is_no_test(tmp_path: Path) -> None:
-    found = load_dataset(parquet(tmp_path / "d", train=rows(), validation=rows(2)))
-    assert (len(found.train), len(found.test)) == (6, 2)
 
 
 @pytest.mark.parametrize("split", ["train", "test", "data"])

@@ -13,7 +13,7 @@ import yaml
 from drawings import paint
 from ovor.data import SOURCES, Dataset, Description, describe, load_dataset
 from ovor.data.base import Images
-from ovor.data.sources import Expected, data_folder
+from ovor.data.sources import Expected
 from ovor.errors import OvorError
 
 # As in the true lists, neither labels nor images follow the names of the folders.
@@ -342,13 +342,6 @@ def test_missing_data_says_what_to_get_and_where_it_must_lie(data: Path, name: s
     assert "\n" not in sentence
 
 
-def test_a_file_in_the_place_of_a_folder_is_called_one(data: Path) -> None:
-    for place, name in (("imagenet-r", "imagenet-r"), ("CUB_200_2011", "cub-200")):
-        (data / place).write_text("")
-        with pytest.raises(OvorError, match=rf"{place} has no file .*it is a file, not a folder"):
-            load_dataset(name)
-
-
 def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_cub(data / "CUB_200_2011")
 
@@ -362,21 +355,13 @@ def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPat
     assert "Permission denied" in described()["cub-200"].problem
 
 
+@pytest.mark.parametrize(("named", "place"), [("", ".cache/ovor/data"), ("~/images", "images")])
 def test_the_data_folder_is_in_the_cache_unless_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    named: str, place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("OVOR_DATA", raising=False)
-    assert data_folder() == tmp_path / ".cache" / "ovor" / "data"
-    monkeypatch.setenv("OVOR_DATA", "~/images")
-    assert data_folder() == tmp_path / "images"
-
-
-def test_a_data_folder_that_does_not_exist_holds_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("OVOR_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(OvorError, match="nowhere, which does not exist"):
+    monkeypatch.setenv("OVOR_DATA", named)
+    with pytest.raises(OvorError, match=f"is not in {tmp_path / place}, which does not exist"):
         load_dataset("cub-200")
 
 

@@ -107,7 +107,9 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
                 f"There are {len(pairs)} images and {len(names)} labels: give one label each."
             )
         pairs = list(zip(pairs, names, strict=True))
-    elif not all(map(_is_pair, pairs)):
+    elif any(
+        not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
+    ):
         raise OvorError(
             "Without labels every item must be an (image, label) pair: give pairs, or labels as "
             "well, or the path of a folder."
@@ -120,10 +122,6 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
             raise OvorError(f"A label is missing ({label}): give every image one.")
         groups.setdefault(as_name(str(label)), []).append(picture)
     return dict(sorted(groups.items()))
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2
 
 
 def renamed(groups: Groups, rename: dict[str, str]) -> Groups:
