@@ -29,9 +29,10 @@ from ovor.distributed.ranks import Ranks
 # more than from one learning rate to the other way round. No bound on the single weight follows:
 # among thousands there is one with a g of nearly zero. If the |g| are spread evenly up to the usual
 # size, the mean square of min(2, EPSILON / |g|) is 4 EPSILON: hence the root mean square of all
-# weights of a tensor. What SGD or a closed form learns differs by less, as nothing is divided.
+# weights of a tensor. SGD divides by nothing: each of its steps adds an EPSILON at most.
 EPSILON = (2 * 5 * 6 * 64 + 8 * 5) ** 0.5 * 2**-24
 CLOSE = 2 * EPSILON**0.5  # 0.004 of what a weight has moved, which is no more than its size
+CLOSE_BY_SGD = 4 * 9 * EPSILON  # 4 epochs of 9 batches, of all three tasks: 0.0001
 SECONDS = 120  # for anything here, on a busy machine
 
 
