@@ -44,7 +44,7 @@ class Source:
     read: Callable[["Source", Path], Dataset]
     """reads what lies at a place; it need not count classes and images"""
     lists: tuple[str, ...] = ()
-    """names one of which comes with this split, unless it comes as folders train and test"""
+    """files by any of which this split is told from another one, in folders train and test"""
 
     def load(self) -> Dataset:
         """Read this data set; refuse a copy without all classes, and warn of other counts."""
