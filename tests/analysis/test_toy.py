@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ovor.analysis import confusion, toy
+from ovor.analysis import boundaries, confusion, toy
 from ovor.config import Npos, Vor
 
 SMALL = toy.Toy(
@@ -33,13 +33,9 @@ def test_the_seed_decides_everything(pair: confusion.Pair) -> None:
     assert not torch.equal(pair.test.features, other.test.features)
 
 
-def test_training_and_held_out_points_differ(pair: confusion.Pair) -> None:
-    train = toy.draw_points(SMALL, SMALL.test, 0, toy.TRAIN)
-    assert not torch.isin(train.features, pair.test.features).any()
-
-
-def test_points_are_of_their_gaussians() -> None:
-    points = toy.draw_points(toy.Toy(), 4000, 0, toy.TRAIN)
+def test_points_are_of_their_gaussians_and_held_out_ones_are_others() -> None:
+    points, test = (toy.draw_points(toy.Toy(), 4000, 0, use) for use in (toy.TRAIN, toy.TEST))
+    assert not torch.isin(points.features, test.features).all(1).any()
     for label, mean in enumerate(toy.Toy().means):
         own = points.features[points.labels == label]
         assert own.mean(0).tolist() == pytest.approx(mean, abs=0.07)
@@ -53,16 +49,12 @@ def test_neighbours_are_four_deviations_apart() -> None:
     assert between.min() >= 4 - 1e-5
 
 
-def test_vor_raises_the_energy_of_its_outliers(pair: confusion.Pair) -> None:
-    found = confusion.measure(SMALL, pair)
-    without, with_vor = (found[row]["outlier_energy"] for row in confusion.ROWS)
-    assert with_vor > without + 1
-
-
-def test_only_the_row_with_vor_has_outliers(pair: confusion.Pair) -> None:
+def test_only_the_row_with_vor_has_outliers_and_raises_their_energy(pair: confusion.Pair) -> None:
     without, with_vor = (pair.rows[row].outliers for row in confusion.ROWS)
     assert [len(outliers) for outliers in without] == [0, 0]
     assert [outliers.shape for outliers in with_vor] == [(2 * SMALL.vor.npos.beta, 2)] * 2
+    found = confusion.measure(SMALL, pair)
+    assert found["with VOR"]["outlier_energy"] > found["without VOR"]["outlier_energy"] + 1
 
 
 def test_task_two_leaves_the_head_of_task_one_alone() -> None:
@@ -115,14 +107,14 @@ def test_the_sample_is_what_it_is_said_to_be(pair: confusion.Pair) -> None:
 
 def test_where_there_is_no_such_sample_none_is_marked(pair: confusion.Pair) -> None:
     same = replace(pair, rows=dict.fromkeys(confusion.ROWS, pair.rows["with VOR"]))
-    assert confusion.find_sample(SMALL, same) is None
     found = confusion.numbers(SMALL, same, [])
     assert found["sample"] is None
     assert "none is marked" in confusion.sentence_of(found["sample"])
+    assert '"x: ' not in json.dumps(boundaries.draw(SMALL, same))
 
 
 def test_the_mean_is_over_the_seeds(pair: confusion.Pair) -> None:
-    found = json.loads(confusion.as_json(confusion.numbers(SMALL, pair, [0, 1])))
+    found = confusion.numbers(SMALL, pair, [0, 1])
     first, second = found["seeds"]
     assert first == found["picture"]
     mean = found["mean"]

@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
 
 from benchmarks.__main__ import BY_NAME, PARTS
+from ovor.analysis import confusion
+from ovor.analysis.toy import Toy
 from ovor.config import RUN, Run
+from ovor.encoders import load_backbone
+from ovor.experiments.folder import Folder
+from ovor.experiments.runner import execute
 from ovor.experiments.tables import sections
 from ovor.presets import settings
 
@@ -58,8 +65,10 @@ def test_following_contributing_adds_a_method(tiny_run: Run, tmp_path: Path) -> 
     assert result["learnable_parameters"] == 3 * 5 * 2 * 3 * 64 + heads  # tasks, layers, k and v
 
 
+TUNING = json.loads((ROOT / "embedded/tuning.json").read_text())
+
+
 def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
-    chosen = json.loads((ROOT / "embedded/tuning.json").read_text())["chosen"]
     run = settings("quickdraw", "ovor")
     assert run.vor is not None
     found = {
@@ -70,11 +79,11 @@ def test_the_presets_of_the_drawings_are_what_tuning_chose() -> None:
         "weight": run.vor.weight,
         "sigma": run.vor.npos.sigma,
     }
-    assert found == chosen
+    assert found == TUNING["chosen"]
 
 
 def test_the_presets_of_other_methods_are_what_tuning_chose() -> None:
-    own = json.loads((ROOT / "embedded/tuning.json").read_text())["own"]
+    own = TUNING["own"]
     assert set(own) >= {"adam-adapter", "ranpac", "slca", "l2", "a-prompt", "linear", "joint"}
     for method, chosen in own.items():
         run = settings("quickdraw", method)
@@ -98,34 +107,24 @@ def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: 
     labels = [[row.label for row in part.rows] for part in parts]
     assert [[row["label"] for row in part["rows"]] for part in found["sections"]] == labels
     assert TABLES["block"](name, found) in (ROOT / "docs" / document).read_text()
+    rows = [row for part in found["sections"] for row in part["rows"]]
+    assert {row["backbone"] for row in rows if row["seeds"]} == {load_backbone("embedded").sha256}
 
 
 def test_the_performance_in_the_documents_is_the_measured_one() -> None:
     found = json.loads((ROOT / "docs/results/performance.json").read_text())
     assert not found["quick"]
     assert set(found["parts"]) == {*PARTS, *BY_NAME}
-    assert TABLES["benchmarked"]("performance") in (ROOT / "docs/performance.md").read_text()
-    assert TABLES["benchmarked"]("data") in (ROOT / "docs/data.md").read_text()
-    assert TABLES["benchmarked"]("scaling") in (ROOT / "docs/scaling.md").read_text()
-    assert TABLES["benchmarked"]("ranks") in (ROOT / "docs/scaling.md").read_text()
+    shown = {"performance": "performance", "data": "data", "scaling": "scaling", "ranks": "scaling"}
+    for name, document in shown.items():
+        assert TABLES["benchmarked"](name) in (ROOT / f"docs/{document}.md").read_text()
     assert TABLES["planned"]() in (ROOT / "docs/scaling.md").read_text()
-
-
-@pytest.mark.parametrize("name", MEASURED)
-def test_the_measured_backbone_is_the_embedded_one(name: str) -> None:
-    from ovor.encoders import load_backbone
-
-    rows = [row for part in measured(name)["sections"] for row in part["rows"]]
-    assert {row["backbone"] for row in rows if row["seeds"]} == {load_backbone("embedded").sha256}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["oneprompt", "oneprompt+vor"])
 def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
     """On the machine of the table the numbers are equal; another may round a few images away."""
-    from ovor.experiments.folder import Folder
-    from ovor.experiments.runner import execute
-
     (part,) = measured("core")["sections"]
     (entry,) = (row for row in part["rows"] if row["label"] == label)
     run = replace(settings("quickdraw", label), threads=1)
@@ -134,27 +133,13 @@ def test_a_run_of_the_table_can_be_repeated(label: str, tmp_path: Path) -> None:
     assert result["metrics"]["F_T"] == pytest.approx(entry["F_T"][0], abs=1.0)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "docs/boundaries.md",
-        "docs/results.md",
-        "docs/embedded.md",
-        "docs/performance.md",
-    ],
-)
-def test_links_lead_somewhere(name: str) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
-        assert ((ROOT / name).parent / target).exists(), target
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=str)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
 
 
 def test_the_numbers_beside_the_figure_are_the_measured_ones() -> None:
-    from rich.console import Console
-
-    from ovor.analysis import confusion
-
     found = json.loads((ROOT / "docs/results/boundaries.json").read_text())
     console = Console(width=100)
     with console.capture() as capture:
@@ -162,18 +147,8 @@ def test_the_numbers_beside_the_figure_are_the_measured_ones() -> None:
     printed = "\n".join(line.rstrip() for line in capture.get().splitlines())
     assert printed in (ROOT / "docs/boundaries.md").read_text()
     assert [one["seed"] for one in found["seeds"]] == list(range(20))
-
-
-def test_the_figure_was_made_with_the_settings_of_today() -> None:
-    from pydantic import TypeAdapter
-
-    from ovor.analysis.toy import Toy
-
-    made = json.loads((ROOT / "docs/results/boundaries.json").read_text())["toy"]
-    assert TypeAdapter(Toy).validate_python(made) == Toy()  # a field it has not is the default
-
-
-def test_the_figure_is_small() -> None:
+    # Made with the settings of today; a field that it has not is the default.
+    assert TypeAdapter(Toy).validate_python(found["toy"]) == Toy()
     assert (ROOT / "docs/figures/boundaries.png").stat().st_size < 300_000
 
 

@@ -91,30 +91,18 @@ def test_embedded(
 
 def test_embedded_backbone_is_the_one_that_is_documented() -> None:
     vit = load_backbone("embedded").vit
-    assert vit.arch == Architecture(
-        embed_dim=192,
-        depth=6,
-        num_heads=3,
-        mlp_dim=vit.arch.mlp_dim,
-        patch_size=7,
-        in_chans=3,
-        grid=(4, 4),
-    )
+    documented = Architecture(192, 6, 3, vit.arch.mlp_dim, patch_size=7, in_chans=3, grid=(4, 4))
+    assert vit.arch == documented
     assert torch.isfinite(vit(torch.rand(2, 3, 28, 28))).all()
 
 
-def test_safetensors(tensors: Tensors, vit: VisionTransformer, tmp_path: Path) -> None:
-    file = store(tensors, tmp_path)
-    backbone = load_backbone(file)
-    check_is(backbone, vit, Path(file))
-    assert (backbone.name, backbone.source) == (file, "file: weights.safetensors")
-
-
-@pytest.mark.parametrize("suffix", [".pth", ".pt", ".bin"])
-def test_torch_files(suffix: str, tensors: Tensors, vit: VisionTransformer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".safetensors", ".pth", ".pt", ".bin"])
+def test_files(suffix: str, tensors: Tensors, vit: VisionTransformer, tmp_path: Path) -> None:
     file = tmp_path / f"weights{suffix}"
-    torch.save(tensors, file)
-    check_is(load_backbone(str(file)), vit, file)
+    (save_file if suffix == ".safetensors" else torch.save)(tensors, file)
+    backbone = load_backbone(str(file))
+    check_is(backbone, vit, file)
+    assert (backbone.name, backbone.source) == (str(file), f"file: weights{suffix}")
 
 
 def prefixed(prefix: str, tensors: Tensors) -> Tensors:
@@ -257,13 +245,10 @@ def check_refusal(name: str | Path, *words: str, num_heads: int | None = None) -
     assert message.endswith(".")
 
 
-def test_no_such_file(tmp_path: Path) -> None:
-    check_refusal(tmp_path / "gone.npz", "no file", "gone.npz", "check the path")
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder.pth").mkdir()
     check_refusal(tmp_path / "folder.pth", "no file", "folder.pth")
+    check_refusal(tmp_path / "gone.npz", "no file", "gone.npz", "check the path")
 
 
 @pytest.mark.parametrize("file", ["weights.ckpt", "weights.h5", "weights"])
@@ -272,18 +257,15 @@ def test_unknown_suffix(file: str, tmp_path: Path) -> None:
     check_refusal(tmp_path / file, file, ".safetensors, .pth, .pt, .bin, .npz", "convert")
 
 
-def test_unknown_name() -> None:
-    check_refusal("resnet", '"resnet"', '"embedded"', NAME)
-
-
 def test_missing_embedded_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "ASSETS", tmp_path)
     check_refusal("embedded", "embedded backbone is missing", "install ovor again")
 
 
-@pytest.mark.parametrize("name", ["vit_base_patch16_224", "vit_small_patch14_dinov2"])
-def test_bare_timm_name(name: str) -> None:
-    check_refusal(name, f'"{name}"', "augreg2_in21k_ft_in1k", "not the paper's", f'"{NAME}"')
+def test_unknown_names_and_bare_timm_names() -> None:
+    check_refusal("resnet", '"resnet"', '"embedded"', NAME)
+    for name in ("vit_base_patch16_224", "vit_small_patch14_dinov2"):
+        check_refusal(name, f'"{name}"', "augreg2_in21k_ft_in1k", "not the paper's", f'"{NAME}"')
 
 
 def test_offline_and_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,12 +294,8 @@ def test_no_such_timm_model(monkeypatch: pytest.MonkeyPatch) -> None:
     check_refusal("vit_base_patch16_224.typo", "no timm/vit_base_patch16_224.typo", "check")
 
 
-def halve(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "truncated": halve,
+    "truncated": lambda content: content[: len(content) // 2],
     "empty": lambda _: b"",
     "a web page": lambda _: b"<!DOCTYPE html><html><body>404 Not Found</body></html>",
     "text": lambda _: b"hello world, this is not a checkpoint",
@@ -357,16 +335,17 @@ def test_torch_file_without_a_state_dict(content: object, tmp_path: Path) -> Non
     check_refusal(tmp_path / "strange.pth", "strange.pth", "state_dict()")
 
 
-def test_missing_tensors(tensors: Tensors, tmp_path: Path) -> None:
-    for name in [name for name in tensors if name.startswith("blocks.1.attn")]:
-        del tensors[name]
-    words = ("weights.safetensors", "lacks 4 tensor(s)", "blocks.1.attn.qkv.weight", "and 1 more")
-    check_refusal(store(tensors, tmp_path), *words)
-
-
-def test_no_blocks_at_all(tensors: Tensors, tmp_path: Path) -> None:
-    stem = {name: tensor for name, tensor in tensors.items() if not name.startswith("blocks")}
-    check_refusal(store(stem, tmp_path), "lacks 11 tensor(s)", "blocks.0.norm1.weight")
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("blocks.1.attn", ["lacks 4 tensor(s)", "blocks.1.attn.qkv.weight", "and 1 more"]),
+        ("blocks", ["lacks 11 tensor(s)", "blocks.0.norm1.weight"]),
+        ("cls_token", ["no cls_token", NAME]),
+    ],
+)
+def test_missing_tensors(gone: str, words: list[str], tensors: Tensors, tmp_path: Path) -> None:
+    left = {name: tensor for name, tensor in tensors.items() if not name.startswith(gone)}
+    check_refusal(store(left, tmp_path), "weights.safetensors", *words)
 
 
 def test_a_block_left_out(tensors: Tensors, tmp_path: Path) -> None:
@@ -392,11 +371,6 @@ def test_parts_that_a_plain_vit_does_not_have(
     # A second token would shift the positions too; the message should name the cause.
     tensors["pos_embed"] = torch.zeros(1, 11, 128)
     check_refusal(store(tensors, tmp_path), "weights.safetensors", "1 tensor(s)", foreign, NAME)
-
-
-def test_no_class_token(tensors: Tensors, tmp_path: Path) -> None:
-    del tensors["cls_token"]
-    check_refusal(store(tensors, tmp_path), "weights.safetensors", "no cls_token", NAME)
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,17 @@ from ovor.cli.doctor import doctor_command
 from ovor.data import SOURCES
 
 
-@pytest.fixture(autouse=True)
-def empty_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_missing_data_set_says_what_to_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("OVOR_DATA", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def test_every_missing_data_set_says_what_to_get(capsys: pytest.CaptureFixture[str]) -> None:
     doctor_command(["--json"])
     found = json.loads(capsys.readouterr().out)
     assert {item["name"] for item in found["data"]} == set(SOURCES)
     assert all(item["found"] is None and "get " in item["advice"] for item in found["data"])
     assert found["embedded"].startswith("whole")
     assert "cpu" in found["devices"]
-
-
-def test_the_table_names_them_too(capsys: pytest.CaptureFixture[str]) -> None:
     doctor_command([])
     text = capsys.readouterr().out
     assert all(name in text for name in SOURCES)

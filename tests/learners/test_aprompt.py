@@ -1,23 +1,16 @@
 """A-Prompt against what must hold of prototypes that follow the network."""
 
 import copy
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from ovor.config import Run
 from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
-from ovor.events import Event, MeansUpdated
-from ovor.experiments.folder import Folder
-from ovor.experiments.runner import execute
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
 from tiny import batches_of
 
@@ -160,27 +153,3 @@ def test_the_kept_weights_are_no_learned_parameters(learner: APrompt) -> None:
     assert learner.learned_parameters() == network + 6 * (64 + 1)
     kept = [name for name in learner.learned_state() if name.startswith("old.")]
     assert len(kept) == len(list(learner.backbone.parameters()))
-
-
-class StopError(Exception):
-    pass
-
-
-def test_a_run_stopped_while_it_makes_analogies_continues_exactly(
-    tiny_run: Run, tmp_path: Path
-) -> None:
-    run = replace(tiny_run, method="a-prompt", vor=None, epochs=2)
-    unbroken, stopped = Folder(tmp_path / "unbroken"), Folder(tmp_path / "stopped")
-    events: list[Event] = []
-    expected = execute(run, unbroken, events.append)
-    looks = [n for n, e in enumerate(events) if isinstance(e, MeansUpdated) and e.task == 1]
-    before: Iterator[Any] = iter(events[: looks[len(looks) // 2]])
-
-    def interrupt(event: Event) -> None:
-        if next(before, None) is None:
-            raise StopError
-
-    with pytest.raises(StopError):
-        execute(run, stopped, interrupt)
-    assert execute(run, stopped)["accuracy"] == expected["accuracy"]
-    assert stopped.weights.read_bytes() == unbroken.weights.read_bytes()

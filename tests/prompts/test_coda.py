@@ -1,30 +1,19 @@
 import pytest
 import torch
 
-from ovor.encoders.vit import Architecture
 from ovor.prompts.coda import CodaP
 from ovor.prompts.orthogonal import orthogonality
 
-ARCH = Architecture(
-    embed_dim=16, depth=4, num_heads=2, mlp_dim=16, patch_size=4, in_chans=3, grid=(2, 2)
-)
+from .small import ARCH, begin
 
 
 def make(tasks, **options):
     prompt = CodaP(CodaP.Options(**{"per_task": 3, "length": 2, "layers": (0, 2), **options}), ARCH)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(tasks):
-        prompt.begin_task(generator)
-    return prompt
+    return begin(prompt, tasks)
 
 
 def pools(prompt):
     return (prompt.keys, prompt.attention, prompt.components)
-
-
-@pytest.fixture
-def query():
-    return torch.randn(4, 16, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -47,17 +36,12 @@ def test_the_prompt_is_the_sum_of_all_components_by_attended_cosine(query, train
             torch.testing.assert_close(prefixes[layer][1][b], expected[1])
 
 
-def test_the_first_task_starts_orthonormal():
-    for pool in pools(make(1)):
-        gram = pool[0] @ pool[0].mT
-        torch.testing.assert_close(gram, torch.eye(3).expand(2, 3, 3), atol=1e-5, rtol=0)
-
-
-def test_a_new_task_is_orthogonal_to_an_untrained_past():
-    for pool in pools(make(3)):
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_tasks_start_orthonormal_to_each_other(tasks):
+    for pool in pools(make(tasks)):
         whole = torch.cat(list(pool), dim=1)
-        gram = whole @ whole.mT
-        torch.testing.assert_close(gram, torch.eye(9).expand(2, 9, 9), atol=1e-5, rtol=0)
+        expected = torch.eye(3 * tasks).expand(2, -1, -1)
+        torch.testing.assert_close(whole @ whole.mT, expected, atol=1e-5, rtol=0)
 
 
 def test_a_new_task_has_unit_norm_and_subtracts_the_past_as_training_left_it():

@@ -2,26 +2,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ovor.encoders.vit import Architecture
 from ovor.prompts.dualprompt import DualPrompt
 
-ARCH = Architecture(
-    embed_dim=16, depth=4, num_heads=2, mlp_dim=16, patch_size=4, in_chans=3, grid=(2, 2)
-)
+from .small import ARCH, begin
 
 
 def make(tasks, **options):
     options = {"general_lengths": (2,), "expert_length": 3, "expert_layers": (1, 2), **options}
     prompt = DualPrompt(DualPrompt.Options(**options), ARCH)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(tasks):
-        prompt.begin_task(generator)
-    return prompt
-
-
-@pytest.fixture
-def query():
-    return torch.randn(4, 16, generator=torch.Generator().manual_seed(1))
+    return begin(prompt, tasks)
 
 
 def test_training_uses_the_current_task_whatever_the_query(query):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import ttest_rel
 
-from ovor.report.statistics import paired, student_t
+from ovor.report.statistics import Difference, paired, student_t
 
 VALUES = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -33,23 +33,21 @@ def test_the_interval_is_that_of_a_paired_t_test(pairs: list[tuple[float, float]
     assert found.clear is not (found.low <= 0 <= found.high)
 
 
-def test_only_seeds_that_both_have_count() -> None:
-    found = paired({0: 1.0, 1: 5.0, 7: 99.0}, {0: 0.0, 1: 3.0, 8: -99.0})
-    assert found is not None
-    assert (found.mean, found.seeds) == (1.5, 2)
-
-
-def test_one_seed_has_a_difference_but_no_interval() -> None:
-    found = paired({3: 2.0}, {3: 0.5})
-    assert found is not None
-    assert (found.mean, found.low, found.high, found.clear) == (1.5, None, None, None)
-
-
-def test_without_a_common_seed_there_is_nothing_to_say() -> None:
-    assert paired({0: 1.0}, {1: 1.0}) is None
-
-
-def test_equal_differences_are_certain() -> None:
-    found = paired({0: 2.0, 1: 3.0}, {0: 1.0, 1: 2.0})
-    assert found is not None
-    assert (found.low, found.high, found.clear) == (1.0, 1.0, True)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        # Only seeds that both have count, and equal differences are certain.
+        ({0: 2.0, 1: 3.5, 7: 99.0}, {0: 0.5, 1: 2.0, 8: -99.0}, (1.5, 1.5, 1.5, 2)),
+        ({3: 2.0}, {3: 0.5}, (1.5, None, None, 1)),  # one seed has no interval
+        ({0: 1.0}, {1: 1.0}, None),
+    ],
+)
+def test_few_seeds(
+    ours: dict[int, float],
+    theirs: dict[int, float],
+    expected: tuple[float, float | None, float | None, int] | None,
+) -> None:
+    found = paired(ours, theirs)
+    assert found == (expected and Difference(*expected))
+    if found is not None:
+        assert found.clear is (True if found.seeds > 1 else None)

@@ -16,7 +16,15 @@ from ovor.analysis.cost import VIT_B
 from ovor.config import Run
 from ovor.data.folders import Files
 from ovor.errors import OvorError
-from ovor.events import EpochEnds, Event, FeaturesExtracted, HeadStep, ImagesTested, TaskEnds
+from ovor.events import (
+    EpochEnds,
+    Event,
+    FeaturesExtracted,
+    HeadStep,
+    ImagesTested,
+    MeansUpdated,
+    TaskEnds,
+)
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute, prepare
 from ovor.learners import METHODS, takes_vor
@@ -28,35 +36,23 @@ from ovor.training.features import Features, training_batches
 from ovor.training.loop import features_and_outliers, head_epoch, learn_epochs, lr_factors, train
 
 
-# docs/methods.md, schedule: the first step is taken twice, and the end is not the nominal one.
-@pytest.mark.parametrize(("epochs", "last"), [(50, 0.0474), (20, 0.0974)])
-def test_paper_schedule(epochs: int, last: float) -> None:
+# docs/methods.md, schedule: the first step is taken twice, and the end is not the nominal one. The
+# head phase continues it, from `start`.
+@pytest.mark.parametrize(
+    ("epochs", "head", "start", "last"), [(50, 10, 0.327, 0.0474), (20, 4, 0.336, 0.0974)]
+)
+def test_paper_schedule(epochs: int, head: int, start: float, last: float) -> None:
     factors = lr_factors("paper", epochs)
     assert factors[:2] == [1.0, 1.0]
+    assert factors[epochs - head] == pytest.approx(start, abs=5e-4)
     assert factors[-1] == pytest.approx(last, abs=5e-5)
     quarter = np.cos(99 * np.pi * np.arange(epochs) / (200 * (epochs - 1)))
     np.testing.assert_allclose(factors[1:], quarter[:-1])
 
 
-# The head phase of the paper starts and ends at these (docs/methods.md, schedule).
-@pytest.mark.parametrize(
-    ("epochs", "head", "start", "end"), [(50, 10, 0.327, 0.047), (20, 4, 0.336, 0.097)]
-)
-def test_head_phase_continues_the_schedule(
-    epochs: int, head: int, start: float, end: float
-) -> None:
-    factors = lr_factors("paper", epochs)
-    assert factors[epochs - head] == pytest.approx(start, abs=5e-4)
-    assert factors[-1] == pytest.approx(end, abs=5e-4)
-
-
-def test_strict_cosine() -> None:
+def test_strict_cosine_and_one_epoch() -> None:
     assert lr_factors("cosine", 4) == pytest.approx([1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5])
-
-
-@pytest.mark.parametrize("schedule", ["paper", "cosine"])
-def test_one_epoch_is_allowed(schedule: str) -> None:
-    assert lr_factors(schedule, 1) == [1.0]
+    assert lr_factors("paper", 1) == lr_factors("cosine", 1) == [1.0]
 
 
 def events_of(run: Run, folder: Path) -> list[Event]:
@@ -105,19 +101,18 @@ def head_after(run: Run, folder: Path, **changes: Any) -> torch.Tensor:
     return learner.learned_state()["head.tasks.0.weight"]
 
 
-def test_each_control_gives_another_head(tiny_run: Run, tmp_path: Path) -> None:
-    terms = ("none", "current", "outlier", "both")
-    heads = [head_after(tiny_run, tmp_path, terms=term) for term in terms]
-    for i, one in enumerate(heads):
-        assert not any(torch.equal(one, other) for other in heads[i + 1 :])
-
-
-@pytest.mark.parametrize("terms", ["none", "current", "outlier", "both"])
-def test_the_noise_matters_where_outliers_do(terms: str, tiny_run: Run, tmp_path: Path) -> None:
+def test_each_control_gives_another_head_and_noise_matters_where_outliers_do(
+    tiny_run: Run, tmp_path: Path
+) -> None:
     assert tiny_run.vor is not None
     louder = replace(tiny_run.vor.npos, sigma=2.0)
-    heads = [head_after(tiny_run, tmp_path, terms=terms, **npos) for npos in ({}, {"npos": louder})]
-    assert torch.equal(*heads) == (terms in ("none", "current"))
+    heads: list[torch.Tensor] = []
+    for terms in ("none", "current", "outlier", "both"):
+        head = head_after(tiny_run, tmp_path, terms=terms)
+        assert not any(torch.equal(head, other) for other in heads)
+        loud = head_after(tiny_run, tmp_path, terms=terms, npos=louder)
+        assert torch.equal(head, loud) == (terms in ("none", "current"))
+        heads.append(head)
 
 
 def test_head_phase_is_cross_entropy_and_both_hinges_on_stored_features(
@@ -184,14 +179,12 @@ def test_features_in_files_give_the_same_weights(
     }
 
 
-def test_each_test_image_is_seen_once_per_evaluation(tiny_run: Run, results: Path) -> None:
+def test_evaluations(tiny_run: Run, results: Path) -> None:
+    """Each test image is seen once, and accuracy with the task given is never lower."""
     seen = [e for e in events_of(tiny_run, results) if isinstance(e, ImagesTested)]
     per_task = [sum(e.images for e in seen if e.task == t) for t in range(3)]
     assert per_task == [12, 12 + 8, 12 + 8 + 4]
-
-
-def test_accuracy_with_the_task_given_is_never_lower(tiny_run: Run, results: Path) -> None:
-    result = execute(tiny_run, Folder(results))
+    result = Folder(results).result()
     for row, given in zip(result["accuracy"], result["accuracy_task_id_given"], strict=True):
         assert all(g >= a for a, g in zip(row, given, strict=True) if a is not None)
     assert result["accuracy_task_id_given"][2][2] == 100  # one class: nothing to confuse
@@ -218,8 +211,12 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
     reference = unbroken.weights.read_bytes()
     # In the middle of an epoch, of the feature pass, of the head phase, of a test, between tasks.
     stops = np.linspace(2, len(events) - 2, 5).astype(int).tolist()
-    if refresh == "task":
-        stops.append(last_head_epoch(events))
+    if refresh == "task":  # in the second and last head epoch of the first task
+        heads = [n for n, e in enumerate(events, 1) if isinstance(e, HeadStep) and e.epoch == 3]
+        stops.append(heads[0])
+    if method == "a-prompt":  # while it makes analogies
+        looks = [n for n, e in enumerate(events) if isinstance(e, MeansUpdated) and e.task == 1]
+        stops.append(looks[len(looks) // 2])
     for stop in stops:
         folder = Folder(tmp_path / f"stopped{stop}")
         before = iter(events[:stop])
@@ -240,11 +237,6 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
         for key in ("accuracy", "accuracy_task_id_given", "metrics"):
             assert result[key] == expected[key]
         assert folder.weights.read_bytes() == reference
-
-
-def last_head_epoch(events: list[Event]) -> int:
-    """In the second and last head epoch of the first task."""
-    return next(i for i, e in enumerate(events, 1) if isinstance(e, HeadStep) and e.epoch == 3)
 
 
 def test_other_weights_do_not_continue_a_run(tiny_run: Run, tmp_path: Path) -> None:

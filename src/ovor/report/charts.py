@@ -90,10 +90,10 @@ WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number w
 def difference_bars(records: Records) -> Chart:
     """Return points with their intervals, in colour where an interval does not contain 0."""
     test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
-    color = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
+    color: Spec = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
     x = quantity("mean", "difference (points)")
     told = tooltip("method", "against", "mean", "low", "high", "seeds")
-    common = {"y": method_rows(records, 170), "color": color, "tooltip": told}
+    common: Spec = {"y": method_rows(records, 170), "color": color, "tooltip": told}
     point = {"type": "point", "filled": True, "size": 45, "opacity": 1}
     between = {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
     layers = [
