@@ -1,5 +1,6 @@
 # make demo   installs and learns ten tasks of drawings     make test   installs and tests
 # make check  style, types, import arrows                   make grid   the README's table (hours)
+# make test-portable  numbers, by other processors' instructions
 # make bench  speed beside its targets (ARGS=--quick: 3 minutes instead of 14)
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +8,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := constraints.txt
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow browser check bench grid clean
+.PHONY: demo test test-slow test-portable browser check bench grid clean
 
 demo: .venv/installed
 	$(BIN)/ovor run
@@ -17,6 +18,10 @@ test: .venv/installed-dev browser
 
 test-slow: .venv/installed-dev browser
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
+
+# What compares numbers, with the instructions of older processors and with two threads.
+test-portable: .venv/installed-dev
+	$(BIN)/python tests/portable.py -n 2 --dist loadgroup
 
 # The tests of the pages drive Debian's Chromium; without it they are skipped, which CI refuses.
 browser:

@@ -20,7 +20,7 @@ from PIL import Image
 from benchmarks.harness import Row, Seconds, interleave, ratios
 from benchmarks.input import loaded, one_thread, photographs, speed
 from ovor.data import tar_images
-from ovor.data.cache import Decodable
+from ovor.data.base import Images
 from ovor.data.folders import folder
 from ovor.data.hf import hugging_face
 from ovor.data.shards import shards
@@ -63,7 +63,7 @@ def rows(what: str, seconds: Seconds, count: int) -> Iterator[Row]:
         yield Row(f"{what} from {name}", "files", ratios(seconds, "files", name))
 
 
-def contents(images: Decodable) -> None:
+def contents(images: Images) -> None:
     for index in range(len(images)):
         images.origin(index)
 

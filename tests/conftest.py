@@ -19,9 +19,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Two threads on two cores that pytest-xdist also uses only wait; here, and in what tests start.
-THREADS = int(os.environ.get("OVOR_TEST_THREADS", "1"))
+THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "1"))
 torch.set_num_threads(THREADS)
-os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 TINY = FIVE_LAYERS
 

@@ -7,11 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pytest
 import webdataset
 from PIL import Image
 
+from ovor.data import load_dataset
 from ovor.data.base import Images
 from ovor.data.folders import Files
+from ovor.errors import OvorError
+
+
+def reds(images: Images) -> list[int]:
+    """Return the red of every image, by which the images can be told apart."""
+    return [images.image(i).getpixel((0, 0))[0] for i in range(len(images))]
+
+
+def refusal(name: str) -> str:
+    """Return the sentence with which a data set is refused."""
+    with pytest.raises(OvorError) as error:
+        load_dataset(name)
+    assert str(error.value).endswith(".")
+    return str(error.value)
 
 
 def write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> Path:

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from ovor import presets
 from ovor.config import Npos, Run
+from ovor.data.batches import Batches, Pair
 from ovor.encoders.vit import Architecture, VisionTransformer
 
 FIVE_LAYERS = Architecture(
@@ -48,6 +49,12 @@ def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(run, options=OPTIONS.get(run.method, {}), vor=vor, lr=0.01)
 
     monkeypatch.setattr("ovor.classifier.estimator.teaching", teaching)
+
+
+def batches_of(batches: list[Pair]) -> Batches:
+    """Wrap batches that are in memory."""
+    lengths = [len(labels) for _, labels in batches]
+    return Batches(lambda numbers: (batches[number] for number in numbers), lengths)
 
 
 def noisy(names: list[str], each: int, seed: int = 0) -> tuple[NDArray[np.uint8], list[str]]:

@@ -14,7 +14,7 @@ from ovor.config import Vor
 
 
 def energy(logits: Tensor) -> Tensor:
-    """Free energy -log sum exp of each row: low where the head is confident."""
+    """Return the free energy -log sum exp of each row: low where the head is confident."""
     return -logits.logsumexp(dim=1)
 
 
@@ -28,7 +28,7 @@ def task_energies(logits: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def hinge(excess: Tensor, kind: str) -> Tensor:
-    """Mean penalty of what is above zero: Huber with delta = 1, or the plain square; 0 if empty."""
+    """Return the mean penalty of what is above zero, by Huber (delta = 1) or square; 0 if empty."""
     excess = excess.relu()
     if len(excess) == 0:
         return excess.sum()
@@ -37,7 +37,7 @@ def hinge(excess: Tensor, kind: str) -> Tensor:
 
 
 def outlier_loss(current_logits: Tensor, outlier_logits: Tensor, vor: Vor) -> Tensor:
-    """lambda * L_Outlier: features of the task below tau_current, outliers above tau_outlier.
+    """Return lambda * L_Outlier: features belong below tau_current, outliers above tau_outlier.
 
     Both logits are of the current task's classes only, (B, C) and (M, C).
     """

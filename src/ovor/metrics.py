@@ -14,7 +14,7 @@ Matrix = NDArray[np.float64]  # T, T
 
 
 def accuracy_matrix(rows: Sequence[Sequence[float]]) -> Matrix:
-    """Rows of growing length to a square matrix with NaN above the diagonal."""
+    """Turn rows of growing length into a square matrix with NaN above the diagonal."""
     matrix = np.full((len(rows), len(rows)), np.nan)
     for t, row in enumerate(rows):
         matrix[t, : len(row)] = row
@@ -22,12 +22,12 @@ def accuracy_matrix(rows: Sequence[Sequence[float]]) -> Matrix:
 
 
 def average_accuracy(accuracy: Matrix) -> float:
-    """A_T: mean over tasks of the accuracy after the last task, every task counting the same."""
+    """Return A_T: the mean of the tasks' accuracies after the last task, whatever their sizes."""
     return float(accuracy[-1].mean())
 
 
 def forgetting(accuracy: Matrix) -> float:
-    """F_T: how far each earlier task fell from its best, on average; may be negative."""
+    """Return F_T: how far each earlier task fell from its best, on average; may be negative."""
     if len(accuracy) == 1:
         return 0.0
     best = np.nanmax(accuracy[:-1, :-1], axis=0)
@@ -35,29 +35,30 @@ def forgetting(accuracy: Matrix) -> float:
 
 
 def average_incremental_accuracy(accuracy: Matrix) -> float:
-    """Mean over t of A_t, which iCaRL and many after it report."""
+    """Return the mean over t of A_t, which iCaRL and many after it report."""
     return float(np.nanmean(accuracy, axis=1).mean())
 
 
 def pooled_accuracy(accuracy: Matrix, test_images: Sequence[int]) -> float:
-    """Accuracy over all test images after the last task, every image counting the same (PILOT)."""
+    """Return the accuracy after the last task, every test image counting the same (PILOT)."""
     return float(np.average(accuracy[-1], weights=test_images))
 
 
 def coda_forgetting(accuracy: Matrix) -> float:
-    """Mean over t of the mean drop of earlier tasks from t-1 to t, as in CODA-Prompt's code."""
+    """Return the mean over t of earlier tasks' mean drop from t-1 to t, as in CODA-P's code."""
     drops = [(accuracy[t - 1, :t] - accuracy[t, :t]).mean() for t in range(1, len(accuracy))]
     return float(np.mean(drops)) if drops else 0.0
 
 
 def backward_transfer(accuracy: Matrix) -> float:
-    """Mean change of earlier tasks since they were learned (Lopez-Paz and Ranzato, 2017)."""
+    """Return earlier tasks' mean change since they were learned (Lopez-Paz and Ranzato, 2017)."""
     if len(accuracy) == 1:
         return 0.0
     return float((accuracy[-1, :-1] - np.diag(accuracy)[:-1]).mean())
 
 
 def all_metrics(accuracy: Matrix, test_images: Sequence[int]) -> dict[str, float]:
+    """Return every metric by the name that results have it under."""
     return {
         "A_T": average_accuracy(accuracy),
         "F_T": forgetting(accuracy),

@@ -11,5 +11,6 @@ WEIGHTS, NOISE, HEAD_ORDER = range(3)
 
 
 def generator(*key: int) -> torch.Generator:
+    """Return a generator whose draws are a function of the key."""
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))

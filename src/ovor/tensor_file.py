@@ -15,6 +15,7 @@ OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes w
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+    """Write tensors and a JSON value into one file, with a digest of both."""
     on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     # One metadata key: safetensors writes several in any order, and equal content must be equal
     # bytes.
@@ -23,6 +24,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return what `save_tensors` wrote, or say that the file is damaged or another's."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -47,19 +49,19 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def parse(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any], str]:
-    """Tensors, the JSON value and the digest of what `save_tensors` wrote."""
+    """Return the tensors, the JSON value and the digest of what `save_tensors` wrote."""
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(json.loads(content[8:start])["__metadata__"]["ovor"])
     meta, expected = header["meta"], header["sha256"]
     if not isinstance(meta, dict):
         raise TypeError("the JSON value must be an object")
-    # Copied, as products of numbers that lie elsewhere than at torch's multiples of 64 bytes may
-    # differ in the last bits.
+    # A copy lies where torch puts it, at multiples of 64 bytes: elsewhere MKL may add up in another
+    # order, and the last bits of a product would depend on where the file has its numbers.
     return {name: tensor.clone() for name, tensor in load(content).items()}, meta, expected
 
 
 def digest(tensors: dict[str, Tensor], meta: dict[str, Any]) -> str:
-    """SHA-256 of all that the file says."""
+    """Return the SHA-256 of tensors and a JSON value."""
     content = hashlib.sha256(save(tensors))
     content.update(json.dumps(meta, sort_keys=True).encode())
     return content.hexdigest()

@@ -21,7 +21,7 @@ from ovor.classifier.file import (
     write_model,
 )
 from ovor.encoders import weights
-from ovor.encoders.checkpoint import Checkpoint, read_checkpoint
+from ovor.encoders.formats import Weights, read_weights
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.encoders.weights import PAPER
 from ovor.learners import build_learner
@@ -131,10 +131,10 @@ def test_a_bundle_keeps_heads_that_only_the_file_told(
 ) -> None:
     """As AugReg's .npz do: with another number of heads the same tensors give other features."""
 
-    def telling(path: Path, label: str) -> Checkpoint:
-        return replace(read_checkpoint(path, label), num_heads=4)
+    def telling(path: Path, label: str) -> Weights:
+        return replace(read_weights(path, label), num_heads=4)
 
-    monkeypatch.setattr(weights, "read_checkpoint", telling)
+    monkeypatch.setattr(weights, "read_weights", telling)
     backbone = save_backbone(tmp_path / "tiny.safetensors")
     images, labels = noisy(FIRST, 2)
     model = Classifier(str(backbone), "simplecil").learn(images, labels)

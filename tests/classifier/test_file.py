@@ -17,6 +17,8 @@ from ovor import Classifier, OvorError
 from ovor.classifier.file import DESCRIPTION, read_model
 from ovor.tensor_file import digest, load_tensors, save_tensors
 
+from .damage import Damage, append, flip, move, overwrite, prepend, truncate
+
 # The fixtures are read only, so that they may be shared by all examples.
 often = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -76,55 +78,11 @@ def check(path: Path, content: bytes) -> None:
     )
 
 
-NAMES = st.sampled_from(["m.ovor", "m.learning"])
-HEADER = 1500  # bytes, about: half of the damage goes there
-
-
-def place(content: bytes, data: st.DataObject) -> int:
-    last = len(content) - 1
-    where = data.draw(st.one_of(st.integers(0, min(HEADER, last)), st.integers(0, last)))
-    return int(where)
-
-
+@pytest.mark.parametrize("damage", [flip, truncate, append, prepend, overwrite, move])
 @often
-@given(NAMES, st.data())
-def test_a_flipped_bit(files: dict[str, Path], name: str, data: st.DataObject) -> None:
-    content = bytearray(files[name].read_bytes())
-    content[place(content, data)] ^= 1 << data.draw(st.integers(0, 7))
-    check(files[name], bytes(content))
-
-
-@often
-@given(NAMES, st.data())
-def test_a_truncation(files: dict[str, Path], name: str, data: st.DataObject) -> None:
-    content = files[name].read_bytes()
-    check(files[name], content[: place(content, data)])
-
-
-@often
-@given(NAMES, st.binary(min_size=1, max_size=2000))
-def test_bytes_at_the_end(files: dict[str, Path], name: str, more: bytes) -> None:
-    check(files[name], files[name].read_bytes() + more)
-
-
-@often
-@given(NAMES, st.binary(min_size=1, max_size=64), st.data())
-def test_bytes_overwritten(
-    files: dict[str, Path], name: str, run: bytes, data: st.DataObject
-) -> None:
-    content = files[name].read_bytes()
-    start = place(content, data)
-    check(files[name], content[:start] + run + content[start + len(run) :])
-
-
-@often
-@given(NAMES, st.data())
-def test_bytes_moved(files: dict[str, Path], name: str, data: st.DataObject) -> None:
-    """A part of the file over another: lengths, names and digits that were right elsewhere."""
-    content = files[name].read_bytes()
-    source, target = place(content, data), place(content, data)
-    part = content[source : source + data.draw(st.integers(1, 200))]
-    check(files[name], (content[:target] + part + content[target + len(part) :])[: len(content)])
+@given(name=st.sampled_from(["m.ovor", "m.learning"]), data=st.data())
+def test_damage(damage: Damage, files: dict[str, Path], name: str, data: st.DataObject) -> None:
+    check(files[name], damage(files[name].read_bytes(), data))
 
 
 def test_every_bit_of_a_small_file(tmp_path: Path) -> None:

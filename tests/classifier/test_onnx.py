@@ -25,6 +25,7 @@ from ovor.learners import METHODS
 from tiny import noisy, save_backbone, shrink
 
 from .conftest import CLASSES, TASKS
+from .damage import Damage, append, flip, prepend, truncate
 
 NAMES = sorted(["кошка", "naïve 🌸", "ovor-sha256", 'quote " and \\'])
 CLOSE = {"rtol": 0, "atol": 1e-4}
@@ -281,36 +282,16 @@ def assert_refused(path: Path, match: str, content: bytes | None = None) -> None
     assert "\n" not in str(refused.value)
 
 
-often = settings(deadline=None, suppress_health_check=[*HealthCheck])
-
-
-def place(content: bytes, data: st.DataObject) -> int:
-    """Return a position: as often in the last bytes, the seal, as in all others."""
-    last = st.integers(-100, -1)
-    return data.draw(st.one_of(st.integers(0, len(content) - 1), last))
-
-
-@settings(often, max_examples=150)
-@given(st.data())
-def test_any_flipped_bit_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
-    content = bytearray(small.read_bytes())
-    content[place(content, data)] ^= 1 << data.draw(st.integers(0, 7))
-    assert_refused(tmp_path / "m.onnx", "damaged", bytes(content))
-
-
-@settings(often, max_examples=50)
-@given(st.data())
-def test_any_truncation_is_found(small: Path, tmp_path: Path, data: st.DataObject) -> None:
-    content = small.read_bytes()
-    assert_refused(tmp_path / "m.onnx", "truncated", content[: place(content, data)])
-
-
-@settings(often, max_examples=30)
-@given(st.binary(min_size=1, max_size=200), st.booleans())
-def test_anything_added_is_found(small: Path, tmp_path: Path, more: bytes, before: bool) -> None:
-    content = small.read_bytes()
-    content = more + content if before else content + more
-    assert_refused(tmp_path / "m.onnx", "damaged", content)
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [(flip, "damaged"), (truncate, "truncated"), (append, "damaged"), (prepend, "damaged")],
+)
+@settings(max_examples=75, deadline=None, suppress_health_check=[*HealthCheck])
+@given(data=st.data())
+def test_any_damage_is_found(
+    damage: Damage, match: str, small: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    assert_refused(tmp_path / "m.onnx", match, damage(small.read_bytes(), data))
 
 
 def test_what_is_no_export(small: Path, tmp_path: Path) -> None:

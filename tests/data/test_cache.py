@@ -11,7 +11,7 @@ from torch import Tensor
 from ovor.config import Transform
 from ovor.data import Dataset, load_dataset
 from ovor.data import folders as folders_module
-from ovor.data.cache import HEADER, CachedImages, _admitted, cached
+from ovor.data.cache import HEADER, _admitted, cached
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.loader import train_batches
 from ovor.errors import OvorError
@@ -43,36 +43,36 @@ def photos(tmp_path: Path) -> Dataset:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The image files that are decoded from now on."""
     seen: list[Path] = []
-    read = folders_module.read_image
+    read = folders_module.decode
 
-    def counted(path: Path) -> Image.Image:
+    def counted(path: Path, name: object) -> Image.Image:
         seen.append(path)
-        return read(path)
+        return read(path, name)
 
-    monkeypatch.setattr(folders_module, "read_image", counted)
+    monkeypatch.setattr(folders_module, "decode", counted)
     return seen
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def kept(photos: Dataset, cache: Path) -> Dataset:
+    """The same, cached without a limit."""
+    return cached(photos, PLENTY, str(cache))
 
 
 def epoch(dataset: Dataset, number: int = 0, workers: int = 0) -> list[Tensor]:
     """One epoch of training views, then all test images."""
-    train, test = dataset.train, dataset.test
-    batches = [
-        *train_batches(
-            train,
-            np.arange(len(train)),
-            train.labels,
-            TRANSFORM,
-            seed=1,
-            task=0,
-            epoch=number,
-            batch_size=4,
-            workers=workers,
-        ),
-        *plain_batches(
-            test, np.arange(len(test)), test.labels, TRANSFORM, batch_size=4, workers=workers
-        ),
+    given = [
+        (part, np.arange(len(part)), part.labels, TRANSFORM)
+        for part in (dataset.train, dataset.test)
     ]
-    return [tensor for batch in batches for tensor in batch]
+    how = {"batch_size": 4, "workers": workers}
+    train = train_batches(*given[0], seed=1, task=0, epoch=number, **how)
+    return [tensor for batch in (*train, *plain_batches(*given[1], **how)) for tensor in batch]
 
 
 def equal(ours: list[Tensor], expected: list[Tensor]) -> bool:
@@ -83,25 +83,28 @@ def entries(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.npy"))
 
 
+def same(ours: Image.Image, theirs: Image.Image) -> bool:
+    return np.array_equal(np.asarray(ours), np.asarray(theirs))
+
+
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_batches_are_the_same_to_the_bit(photos: Dataset, tmp_path: Path, workers: int) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+def test_batches_are_the_same_to_the_bit(
+    photos: Dataset, kept: Dataset, cache: Path, workers: int
+) -> None:
     for number in range(3):
         assert equal(epoch(kept, number, workers), epoch(photos, number))
-    assert len(entries(tmp_path / "cache")) == COUNT + 2
+    assert len(entries(cache)) == COUNT + 2
 
 
-def test_each_image_is_decoded_once(photos: Dataset, tmp_path: Path, opened: list[Path]) -> None:
-    folder = str(tmp_path / "cache")
-    epoch(cached(photos, PLENTY, folder))
-    assert len(opened) == len(set(opened)) == COUNT + 2
-    for number in range(1, 4):
-        epoch(cached(photos, PLENTY, folder), number)  # by another run, too
-    assert len(opened) == COUNT + 2
+def test_each_image_is_decoded_once(photos: Dataset, cache: Path, opened: list[Path]) -> None:
+    for number in range(4):
+        epoch(cached(photos, PLENTY, str(cache)), number)  # by another run, too
+        assert len(opened) == len(set(opened)) == COUNT + 2
 
 
-def test_what_workers_decoded_is_not_decoded_again(photos: Dataset, tmp_path: Path) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+def test_what_workers_decoded_is_not_decoded_again(
+    photos: Dataset, kept: Dataset, tmp_path: Path
+) -> None:
     before = epoch(kept, workers=2)
     for path in (tmp_path / "photos").rglob("*.*"):
         stat = path.stat()
@@ -112,8 +115,7 @@ def test_what_workers_decoded_is_not_decoded_again(photos: Dataset, tmp_path: Pa
         epoch(photos)
 
 
-def test_a_changed_file_is_decoded_anew(photos: Dataset, tmp_path: Path) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+def test_a_changed_file_is_decoded_anew(kept: Dataset, tmp_path: Path) -> None:
     kept.train.image(0)
     path = tmp_path / "photos" / "train" / "class0" / "0.jpg"
     Image.new("RGB", (5, 6), "blue").save(path)
@@ -121,57 +123,51 @@ def test_a_changed_file_is_decoded_anew(photos: Dataset, tmp_path: Path) -> None
 
 
 def test_the_limit_bounds_the_folder_and_the_rest_is_decoded_each_time(
-    photos: Dataset, tmp_path: Path, opened: list[Path]
+    photos: Dataset, cache: Path, opened: list[Path]
 ) -> None:
     sizes = [20 * 31 * 3 + HEADER, 22 * 31 * 3 + HEADER]  # numbers 0 and 2, the first of class 0
-    kept = cached(photos, sum(sizes), str(tmp_path / "cache"))
+    plain = [photos.train.image(index) for index in range(3)]
+    opened.clear()
+    kept = cached(photos, sum(sizes), str(cache))
     for _ in range(3):
-        for index in range(3):
-            assert np.array_equal(
-                np.asarray(kept.train.image(index)), np.asarray(photos.train.image(index))
-            )
-    assert sorted(path.stat().st_size for path in entries(tmp_path / "cache")) == sizes
-    plain = 3 * 3
-    assert len(opened) - plain == 1 + 1 + 3
-    larger = cached(photos, PLENTY, str(tmp_path / "cache"))
-    larger.train.image(2)
-    assert len(entries(tmp_path / "cache")) == 3
+        assert all(same(kept.train.image(index), plain[index]) for index in range(3))
+    assert sorted(path.stat().st_size for path in entries(cache)) == sizes
+    assert len(opened) == 1 + 1 + 3
+    cached(photos, PLENTY, str(cache)).train.image(2)
+    assert len(entries(cache)) == 3
 
 
-def test_without_limit_nothing_is_cached(photos: Dataset, tmp_path: Path) -> None:
-    assert cached(photos, 0, str(tmp_path / "cache")) is photos
-    assert not (tmp_path / "cache").exists()
-
-
-def test_images_in_memory_are_left_as_they_are(tmp_path: Path) -> None:
-    drawings = load_dataset("quickdraw-dev")
-    kept = cached(drawings, PLENTY, str(tmp_path / "cache"))
-    assert kept.train is drawings.train
-    assert kept.test is drawings.test
+def test_nothing_is_cached_without_limit_or_of_what_is_in_memory(
+    photos: Dataset, cache: Path
+) -> None:
+    assert cached(photos, 0, str(cache)) is photos
+    assert not cache.exists()
+    cached(load_dataset("quickdraw-dev"), PLENTY, str(cache)).train.image(0)
+    assert entries(cache) == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"rubbish" * 50])
-def test_a_damaged_entry_is_replaced(photos: Dataset, tmp_path: Path, damage: bytes) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
-    expected = np.asarray(kept.train.image(0))
-    (entry,) = entries(tmp_path / "cache")
+def test_a_damaged_entry_is_replaced(kept: Dataset, cache: Path, damage: bytes) -> None:
+    expected = kept.train.image(0)
+    (entry,) = entries(cache)
     whole = entry.read_bytes()
     vast = whole.replace(b"(20, 31, 3)", b"(9999999, 9999999, 3)").replace(b" " * 10, b"", 1)
     for content in (damage, whole[:-1], whole + b"x", vast):
         entry.write_bytes(content)
-        assert np.array_equal(np.asarray(kept.train.image(0)), expected)
+        assert same(kept.train.image(0), expected)
         assert entry.read_bytes() == whole
 
 
-def test_a_file_that_is_gone_or_broken_keeps_its_own_error(photos: Dataset, tmp_path: Path) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
+def test_a_file_that_is_gone_or_broken_keeps_its_own_error(
+    kept: Dataset, cache: Path, tmp_path: Path
+) -> None:
     first, second = sorted((tmp_path / "photos" / "train" / "class0").iterdir())[:2]
     first.unlink()
     second.write_bytes(b"no image")
     for index, path in enumerate((first, second)):
         with pytest.raises(OvorError, match=f"{path.name} cannot be read"):
             kept.train.image(index)
-    assert entries(tmp_path / "cache") == []
+    assert entries(cache) == []
 
 
 def test_a_folder_that_cannot_be_made_is_named(photos: Dataset, tmp_path: Path) -> None:
@@ -181,15 +177,14 @@ def test_a_folder_that_cannot_be_made_is_named(photos: Dataset, tmp_path: Path) 
 
 
 def test_a_full_disk_only_costs_time(
-    photos: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    photos: Dataset, kept: Dataset, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
     monkeypatch.setattr(np, "save", full)
     assert equal(epoch(kept), epoch(photos))
-    assert [path.name for path in (tmp_path / "cache").rglob("*.*")] == []
+    assert [path.name for path in cache.rglob("*.*")] == []
 
 
 def _book(ledger: Path, attempts: int) -> int:
@@ -200,10 +195,3 @@ def test_processes_together_stay_within_the_limit(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(4) as pool:
         admitted = sum(pool.starmap(_book, [(tmp_path / "sizes", 60)] * 4))
     assert 1000 // 7 - 3 <= admitted <= 1000 // 7
-
-
-def test_labels_and_length_are_those_of_the_files(photos: Dataset, tmp_path: Path) -> None:
-    kept = cached(photos, PLENTY, str(tmp_path / "cache"))
-    assert isinstance(kept.train, CachedImages)
-    assert len(kept.train) == COUNT
-    assert kept.train.labels.tolist() == photos.train.labels.tolist()

@@ -13,6 +13,15 @@ def load(root: Path) -> Dataset:
     return load_dataset(f"folder:{root}")
 
 
+def fill(root: Path, count: int) -> Dataset:
+    """Make so many empty files in two classes."""
+    for k in range(count):
+        path = root / f"class{k % 2}" / f"{k}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return load(root)
+
+
 def side(data: Dataset, name: str) -> set[str]:
     images = getattr(data, name)
     assert isinstance(images, Files)
@@ -48,23 +57,13 @@ def test_every_usual_suffix_counts_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_without_test_folder_about_a_fifth_is_kept_for_testing(tmp_path: Path) -> None:
-    for k in range(400):
-        path = tmp_path / f"class{k % 2}" / f"{k}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-    data = load(tmp_path)
+    data = fill(tmp_path, 400)
     assert side(data, "train") | side(data, "test") == {f"{k}.png" for k in range(400)}
     assert len(data.train) + len(data.test) == 400
     assert 50 < len(data.test) < 110
 
 
 def test_a_file_keeps_its_side_when_others_come_and_when_the_folder_moves(tmp_path: Path) -> None:
-    def fill(root: Path, count: int) -> Dataset:
-        (root / "a").mkdir(parents=True, exist_ok=True)
-        for k in range(count):
-            (root / "a" / f"{k}.png").touch()
-        return load(root)
-
     few = fill(tmp_path / "here", 30)
     many = fill(tmp_path / "here", 60)
     moved = fill(tmp_path / "there", 30)
@@ -111,13 +110,3 @@ def test_what_is_wrong_with_a_folder_is_named(
         path.mkdir(parents=True) if name.endswith("/") else paint(path)
     with pytest.raises(OvorError, match=match):
         load(tmp_path / "data")
-
-
-def test_an_unreadable_image_is_named_when_it_is_read(tmp_path: Path) -> None:
-    paint(tmp_path / "train" / "a" / "fine.png")
-    (tmp_path / "train" / "a" / "worse.png").write_bytes(b"no image at all")
-    paint(tmp_path / "test" / "a" / "fine.png")
-    data = load(tmp_path)
-    assert data.train.image(0).size == (6, 4)
-    with pytest.raises(OvorError, match=r"worse\.png cannot be read"):
-        data.train.image(1)

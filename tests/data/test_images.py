@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from ovor.data.images import SUFFIXES, read_image, to_rgb, upright_rgb
+from ovor.data.images import SUFFIXES, decode, to_rgb, upright_rgb
 from ovor.errors import OvorError
 
 NOISE = np.random.default_rng(1).integers(0, 256, (24, 36, 4), dtype=np.uint8)
@@ -130,7 +130,7 @@ def test_a_picture_is_read_as_a_viewer_shows_it(kind: str, suffix: str, tmp_path
     content, expected, close = KINDS[kind]
     path = tmp_path / f"x.{kind.split()[0] if suffix == 'own' else suffix}"
     path.write_bytes(content)
-    image = read_image(path)
+    image = decode(path, path)
     assert image.mode == "RGB"
     assert np.asarray(image).shape == expected.shape
     assert np.abs(np.asarray(image, float) - expected).max() <= close
@@ -142,7 +142,7 @@ def test_half_a_picture_is_named(kind: str, tmp_path: Path) -> None:
     content = KINDS[kind][0]
     path.write_bytes(content[: len(content) // 3])
     with pytest.raises(OvorError, match=r"half\.png cannot be read \(.+\): replace it"):
-        read_image(path)
+        decode(path, path)
 
 
 @pytest.mark.parametrize("turned", range(1, 9))
@@ -164,8 +164,9 @@ def test_all_eight_ways_to_lie(kind: str, turned: int, tmp_path: Path) -> None:
     exif[0x0112] = turned
     lying = Image.fromarray(np.ascontiguousarray(stored).astype(np.uint8)).convert("RGB")
     options = {"lossless": True} if kind == "webp" else {}
-    lying.save(tmp_path / f"x.{kind}", exif=exif, **options)
-    shown = np.asarray(read_image(tmp_path / f"x.{kind}"), float)
+    path = tmp_path / f"x.{kind}"
+    lying.save(path, exif=exif, **options)
+    shown = np.asarray(decode(path, path), float)
     assert shown.shape == (24, 16, 3)
     assert np.abs(shown - thrice(upright)).max() <= 2
 
@@ -182,7 +183,7 @@ def test_no_copy_is_saved_at_the_expense_of_a_pixel(tmp_path: Path) -> None:
             continue
         with Image.open(path) as image:
             expected = to_rgb(ImageOps.exif_transpose(image)).copy()
-        ours = read_image(path)
+        ours = decode(path, path)
         assert ours.mode == "RGB"
         assert np.array_equal(np.asarray(ours), np.asarray(expected)), path.name
         assert np.array_equal(np.asarray(ours.crop((1, 2, 7, 8))), np.asarray(ours)[2:8, 1:7])
@@ -209,7 +210,7 @@ def test_what_is_no_image_is_named(content: bytes | None, match: str, tmp_path: 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(OvorError, match=rf"The image .*x\.png {match}"):
-        read_image(path)
+        decode(path, path)
 
 
 def test_an_image_is_checked_before_it_is_decoded() -> None:

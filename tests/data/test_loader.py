@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor
 
 from ovor.config import Transform
-from ovor.data.base import Integers
+from ovor.data.base import Images, Integers
 from ovor.data.loader import SHUFFLE, VIEW, train_batches
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.transforms import draw_view, train_view
@@ -20,14 +20,11 @@ LABELS: Integers = TASK % 5
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Images):
     """Image i is noise with seed i; the one at `broken` cannot be read."""
 
     labels: Integers
     broken: int = -1
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     def image(self, index: int) -> Image.Image:
         if index == self.broken:
@@ -39,9 +36,11 @@ class Noise:
 NOISE = Noise(np.arange(50) % 5)
 
 
-def epoch(images: Noise = NOISE, **changes: Any) -> list[tuple[Tensor, Tensor]]:
+def epoch(images: Noise = NOISE, count: int = 11, **changes: Any) -> list[tuple[Tensor, Tensor]]:
+    """Return the batches of the first `count` images of the task."""
     given: dict[str, Any] = {"seed": 1, "task": 2, "epoch": 3, "batch_size": 4, "workers": 0}
-    return list(train_batches(images, TASK, LABELS, TRANSFORM, **(given | changes)))
+    chosen = TASK[:count], LABELS[:count]
+    return list(train_batches(images, *chosen, TRANSFORM, **(given | changes)))
 
 
 def joined(batches: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -84,8 +83,7 @@ def test_seed_task_and_epoch_each_change_order_and_views(changes: dict[str, int]
 
 
 def test_a_view_does_not_depend_on_the_other_images_of_the_task() -> None:
-    given = {"seed": 1, "task": 2, "epoch": 3, "batch_size": 4, "workers": 0}
-    alone = joined(list(train_batches(NOISE, TASK[:1], LABELS[:1], TRANSFORM, **given)))[0]
+    alone = joined(epoch(count=1))[0]
     assert any(torch.equal(alone[0], view) for view in joined(epoch())[0])
 
 

@@ -3,28 +3,26 @@ import io
 import os
 import re
 import tarfile
-import threading
-from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import webdataset
 from braceexpand import braceexpand
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from ovor.data import Dataset, load_dataset
 from ovor.data import tar_images as index_module
 from ovor.data.shards import expand
-from ovor.data.tar_images import OPEN, TarImages
+from ovor.data.tar_images import OPEN
 from ovor.errors import OvorError
-from shard_files import png, write_manifest, write_shard
+from shard_files import png, reds, refusal, write_manifest, write_shard
 
 Damage = Callable[[Path], object]
+TRAIN, LABELLED = "train-0.tar", {"png": png(), "cls": b"0"}
 
 
 @pytest.fixture(autouse=True)
@@ -50,18 +48,6 @@ def data(tmp_path: Path) -> Path:
 
 def load(*parts: Any) -> Dataset:
     return load_dataset(f"shards:{'::'.join(map(str, parts))}")
-
-
-def reds(images: Any) -> list[int]:
-    """By which the images can be told apart."""
-    return [images.image(i).getpixel((0, 0))[0] for i in range(len(images))]
-
-
-def said(*parts: Any) -> str:
-    with pytest.raises(OvorError) as error:
-        load(*parts)
-    assert str(error.value).endswith(".")
-    return str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -116,33 +102,24 @@ def test_relative_patterns_and_home(
 def test_the_same_samples_as_webdataset_reads(tmp_path: Path) -> None:
     """Keys with folders and dots, long names, endings of several parts and in capitals."""
     made = [
-        {"__key__": "a/1", "png": png((1, 0, 0)), "cls": 0},
-        {"__key__": "a.b/1", "PNG": png((2, 0, 0)), "cls": 1, "json": {"x": 1}},
+        {"__key__": "a/1", "png": png((1, 0, 0)), "cls": b"0"},
+        {"__key__": "a.b/1", "PNG": png((2, 0, 0)), "cls": b"1", "json": b"{}"},
         {"__key__": "deep/" * 30 + "1", "left.png": png((3, 0, 0)), "cls.txt": b" 1\n"},
-        {"__key__": "ä" * 60, "jpg": Image.new("RGB", (8, 8), (200, 0, 0)), "cls": 0},
+        {"__key__": "ä" * 60, "jpg": png((4, 0, 0)), "cls": b"0"},
     ]
     path = tmp_path / "x.tar"
     with webdataset.TarWriter(str(path), encoder=False) as writer:
         for sample in made:
-            cls = {k: str(v).encode() for k, v in sample.items() if k == "cls"}
-            other = {k: b"{}" for k in sample if k == "json"}
-            if isinstance(sample.get("jpg"), Image.Image):
-                file = io.BytesIO()
-                sample["jpg"].save(file, "jpeg")
-                other["jpg"] = file.getvalue()
-            writer.write({**sample, **cls, **other})
-    theirs = Counter()
+            writer.write(sample)
+    theirs = []
     for sample in webdataset.WebDataset(str(path), shardshuffle=False):
-        label = int(sample.get("cls", sample.get("cls.txt")))
         image = next(v for k, v in sample.items() if k.endswith(("png", "jpg")))
-        theirs[label, image] += 1
+        theirs.append((int(sample.get("cls", sample.get("cls.txt"))), image))
     found = load(path)
-    ours = Counter()
-    for part in (found.train, found.test):
-        assert isinstance(part, TarImages)
-        ours.update((int(part.labels[i]), part.origin(i)) for i in range(len(part)))
-    assert ours == theirs
-    assert sum(ours.values()) == 4
+    parts = (found.train, found.test)
+    ours = [(int(part.labels[i]), part.origin(i)) for part in parts for i in range(len(part))]
+    assert sorted(ours) == sorted(theirs)
+    assert len(ours) == 4
 
 
 def test_a_manifest_gives_names_splits_and_the_field_of_the_label(tmp_path: Path) -> None:
@@ -152,7 +129,7 @@ def test_a_manifest_gives_names_splits_and_the_field_of_the_label(tmp_path: Path
             for i, kind in enumerate(kinds)
         ]
         write_shard(tmp_path / f"{name}.tar", made)
-    splits = {"train": ["a.tar"], "test": ["{b}*.tar".replace("{b}", "b")]}
+    splits = {"train": ["a.tar"], "test": ["b*.tar"]}
     rest = {"label": "json:kind", "image": "jpg"}
     path = write_manifest(tmp_path, classes=["dog", "cat"], splits=splits, **rest)
     for pattern in (path, tmp_path, tmp_path / "*.tar"):
@@ -183,48 +160,34 @@ def test_the_names_of_shards_tell_their_side(
 
 
 def test_a_tar_of_a_folder_is_split_as_the_folder_is(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "all.tar", "w") as archive:
-        for label in range(2):
-            for number in range(40):
-                path = tmp_path / "photos" / f"c{label}" / f"{number}.png"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(png((number, 9, 9)))
-                path.with_suffix(".cls").write_text(str(label))
-        archive.add(tmp_path / "photos", ".", filter=lambda member: member)
+    for number in range(80):
+        path = tmp_path / "photos" / f"c{number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png((number, 9, 9)))
+        path.with_suffix(".cls").write_text(str(number % 2))
     # In the order of names, as `tar --sort=name` writes.
     with tarfile.open(tmp_path / "sorted.tar", "w") as archive:
         for path in sorted((tmp_path / "photos").rglob("*.*")):
             archive.add(path, f"./{path.relative_to(tmp_path / 'photos')}")
     folder, found = load_dataset(f"folder:{tmp_path}/photos"), load(tmp_path / "sorted.tar")
-    for part in ("train", "test"):
-        ours, theirs = getattr(found, part), getattr(folder, part)
-        assert sorted(zip(ours.labels.tolist(), reds(ours), strict=True)) == sorted(
-            zip(theirs.labels.tolist(), reds(theirs), strict=True)
-        )
+    for ours, theirs in ((found.train, folder.train), (found.test, folder.test)):
+        assert sorted(reds(ours)) == sorted(reds(theirs))
+        assert ours.labels.tolist() == [red % 2 for red in reds(ours)]
 
 
 def test_labels_may_leave_numbers_out(tmp_path: Path) -> None:
-    path = write_shard(
-        tmp_path / "x.tar",
-        [{"__key__": str(i), "png": png(), "cls": label} for i, label in enumerate([7, 3, 12, 3])],
-    )
-    found = load(path)
+    made = [{"__key__": str(i), "png": png(), "cls": own} for i, own in enumerate([7, 3, 12, 3])]
+    found = load(write_shard(tmp_path / "x.tar", made))
     assert found.class_names == ("3", "7", "12")
     assert sorted([*found.train.labels, *found.test.labels]) == [0, 0, 1, 2]
 
 
 def test_what_is_no_sample_is_left_alone(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        members = [
-            ("README", b"x"),
-            ("notes.txt", b"x"),
-            ("._1.png", b"mac"),
-            ("__meta__/1.png", b"x"),
-            ("1.png", png()),
-            ("1.cls", b"0"),
-        ]
-        for name, content in members:
-            add(archive, name, content)
+        for name in ("README", "notes.txt", "._1.png", "__meta__/1.png"):
+            add(archive, name, b"x")
+        add(archive, "1.png", png())
+        add(archive, "1.cls", b"0")
         folder = tarfile.TarInfo("dir.png")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
@@ -262,10 +225,11 @@ def test_the_index_is_made_once_and_again_when_a_shard_changes(
 @pytest.mark.parametrize("keep", [0, 100, -30])
 def test_a_damaged_index_is_made_anew(data: Path, home: Path, keep: int) -> None:
     expected = reds(load(data).train)
-    for path in (home / ".cache/ovor/shards").iterdir():
+    kept = home / ".cache/ovor/shards"
+    for path in kept.iterdir():
         path.write_bytes(path.read_bytes()[:keep])
     assert reds(load(data).train) == expected
-    for path in (home / ".cache/ovor/shards").iterdir():  # a flipped bit in the samples
+    for path in kept.iterdir():  # a flipped bit in the samples
         content = bytearray(path.read_bytes())
         content[content.index(b"\x93NUMPY", content.index(b"samples")) + 140] ^= 1
         path.write_bytes(content)
@@ -289,17 +253,8 @@ def test_more_shards_than_a_process_may_open(tmp_path: Path) -> None:
 
 def test_threads_may_share_it(data: Path) -> None:
     images = load(data).train
-    expected, wrong = reds(images), []
-
-    def read() -> None:
-        wrong.extend([1] * (reds(images) != expected))
-
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        assert all(found == reds(images) for found in pool.map(reds, [images] * 8))
 
 
 def write(name: str, content: bytes) -> Damage:
@@ -341,6 +296,10 @@ def shard(name: str, *samples: dict[str, Any]) -> Damage:
     return damage
 
 
+def label(content: bytes) -> Damage:
+    return shard(TRAIN, {**LABELLED, "cls": content})
+
+
 def manifest(**fields: Any) -> Damage:
     return lambda data: write_manifest(data, **fields)
 
@@ -352,7 +311,6 @@ def flip(data: Path) -> None:
     (data / TRAIN).write_bytes(content)
 
 
-TRAIN, LABELLED = "train-0.tar", {"png": png(), "cls": b"0"}
 LISTS = {"train": [TRAIN], "test": ["test-0.tar"]}
 CASES: list[tuple[str, Damage, str, str]] = [
     ("none", lambda data: None, "x-*.tar", "There is no shard .*x-\\*.tar"),
@@ -373,21 +331,12 @@ CASES: list[tuple[str, Damage, str, str]] = [
     ("no label", shard(TRAIN, {"png": png()}), "*.tar", "'s0' of .*train-0.tar has an image but"),
     ("no image", shard(TRAIN, {"cls": b"1"}), "*.tar", "'s0' of .*train-0.tar has a label but"),
     ("two images", shard(TRAIN, {**LABELLED, "b.png": b""}), "*.tar", "'b.png', 'png': say which"),
-    (
-        "twice",
-        shard(TRAIN, {**LABELLED, "__key__": "a"}, {**LABELLED, "__key__": "a"}),
-        "*.tar",
-        "'a' twice",
-    ),
-    (
-        "no number",
-        shard(TRAIN, {**LABELLED, "cls": b"cat"}),
-        "*.tar",
-        "s0.cls .*'cat'.*whole number",
-    ),
-    ("negative", shard(TRAIN, {**LABELLED, "cls": b"-1"}), "*.tar", "is -1, but"),
-    ("binary", shard(TRAIN, {**LABELLED, "cls": b"\xff"}), "*.tar", "s0.cls of .*cannot be read"),
-    ("huge", shard(TRAIN, {**LABELLED, "cls": b"9" * 5000}), "*.tar", "s0.cls of"),
+    ("twice", shard(TRAIN, *[{**LABELLED, "__key__": "a"}] * 2), "*.tar", "'a' twice"),
+    ("no number", label(b"cat"), "*.tar", "s0.cls .*'cat'.*whole number.*all names as \"classes\""),
+    ("negative", label(b"-1"), "*.tar", "is -1, but"),
+    ("binary", label(b"\xff"), "*.tar", "s0.cls of .*cannot be read"),
+    ("huge", label(b"9" * 5000), "*.tar", "s0.cls of"),
+    ("large", label(b"9" * 12), "*.tar", "from 0 to 2,147,483,647"),
     ("out of range", manifest(classes=["a"]), "", "001.cls of .* is 1, but .*from 0 to 0"),
     ("no training", manifest(classes=["a", "b", "c"]), "", "no training images of 'c'"),
     ("no json", manifest(label="json:kind", classes=["a", "b"]), "", "no .json next to it"),
@@ -404,8 +353,6 @@ CASES: list[tuple[str, Damage, str, str]] = [
     ("no tar", lambda data: (data / "sub").mkdir(), "sub", "sub has no .tar files.*folder:.*sub"),
     ("packed", write("sub/x.tar.gz", b""), "sub", "sub has no .tar files: unpack x.tar.gz"),
     ("half", lambda data: None, "*.tar::", "names no shards before or after"),
-    ("a name", shard(TRAIN, {**LABELLED, "cls": b"cat"}), "*.tar", 'list all names as "classes"'),
-    ("large", shard(TRAIN, {**LABELLED, "cls": b"9" * 12}), "*.tar", "from 0 to 2,147,483,647"),
     ("no manifest", lambda data: None, "other.json", "There is no manifest"),
     ("unclear names", shard("more.tar", LABELLED), "*.tar", "do not tell which"),
     ("three sides", shard("val.tar", LABELLED), "*.tar", "do not tell which"),
@@ -418,46 +365,24 @@ CASES: list[tuple[str, Damage, str, str]] = [
 )
 def test_damage_is_named(data: Path, damage: Damage, pattern: str, match: str) -> None:
     damage(data)
-    assert re.search(match, said(f"{data}/{pattern}" if pattern else data))
-
-
-def test_no_pattern_is_named() -> None:
-    assert "write shards:PATTERN" in said("")
+    assert re.search(match, refusal(f"shards:{data}/{pattern}" if pattern else f"shards:{data}"))
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture", png()[:40]])
 def test_an_unreadable_image_is_named_with_its_shard(tmp_path: Path, content: bytes) -> None:
     long = "deep/" * 40 + "1"
-    path = write_shard(
-        tmp_path / "x.tar",
-        [
-            {"__key__": "0", "png": png(), "cls": 0},
-            {"__key__": long, "png": content, "cls": 1},
-        ],
-    )
+    made = [{"__key__": "0", "png": png(), "cls": 0}, {"__key__": long, "png": content, "cls": 1}]
+    path = write_shard(tmp_path / "x.tar", made)
     with pytest.raises(OvorError, match=re.escape(f"The image {long}.png in {path} cannot be")):
         load(path).train.image(1)
 
 
-def test_a_shard_that_changes_during_the_run_is_named(data: Path) -> None:
+def test_a_shard_that_changes_or_goes_during_the_run_is_named(data: Path) -> None:
     images = load(data).train
     images.image(0)
     write_shard(data / "train-0.tar", samples(7))
     with pytest.raises(OvorError, match=r"train-0.tar changed during the run"):
         images.image(0)
-
-
-def test_so_is_one_that_is_gone(data: Path) -> None:
-    images = load(data).train
     (data / "train-1.tar").unlink()
     with pytest.raises(OvorError, match=r"train-1.tar cannot be opened any more"):
         images.image(7)
-
-
-def test_no_objects_for_samples(data: Path) -> None:
-    """Their number of bytes is fixed, so millions fit."""
-    images = load(data).train
-    assert isinstance(images, TarImages)
-    arrays = (images.places, images.offsets, images.sizes, images.labels)
-    assert all(isinstance(array, np.ndarray) for array in arrays)
-    assert sum(array.itemsize for array in arrays) == 28

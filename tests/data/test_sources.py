@@ -11,11 +11,9 @@ import pytest
 import yaml
 
 from drawings import paint
-from ovor.data import SOURCES, Dataset, describe, load_dataset
-from ovor.data.cub_200 import cub_200, cub_200_pilot
-from ovor.data.imagenet_a import imagenet_a
-from ovor.data.imagenet_r import imagenet_r, imagenet_r_pilot
-from ovor.data.sources import Expected, data_folder
+from ovor.data import SOURCES, Dataset, Description, describe, load_dataset
+from ovor.data.base import Images
+from ovor.data.sources import Expected
 from ovor.errors import OvorError
 
 # As in the true lists, neither labels nor images follow the names of the folders.
@@ -27,7 +25,8 @@ TRAIN = [
     ("n02165456", "art_1"),
 ]
 TEST = [("n03594945", "misc_7"), ("n01443537", "sketch_2"), ("n02165456", "art_0")]
-MINI = Expected(classes=3, train=4, test=3)
+MINI = Expected(classes=3, train=4, test=3)  # of ImageNet-R and of CUB
+FOLDERS = Expected(classes=2, train=4, test=2)
 Damage = Callable[[Path], object]
 
 
@@ -41,9 +40,14 @@ def grey(path: Path, value: int = 0) -> Path:
     return paint(path, (value, value, value))
 
 
-def shade(dataset: Dataset, part: str, index: int) -> int:
-    """The grey of an image: in the miniatures it tells which file was read."""
-    return round(float(np.asarray(getattr(dataset, part).image(index)).mean()))
+def load(name: str, expected: Expected = MINI) -> Dataset:
+    """Load a data set of the paper as if it had as few images as the miniatures."""
+    return replace(SOURCES[name], expected=expected).load()
+
+
+def shades(images: Images) -> list[int]:
+    """Return the grey of every image: in the miniatures it tells which file was read."""
+    return [round(float(np.asarray(images.image(i)).mean())) for i in range(len(images))]
 
 
 def gone(name: str) -> Damage:
@@ -77,34 +81,33 @@ def renditions(data: Path) -> Path:
     return root
 
 
-def test_imagenet_r_has_the_labels_and_the_split_of_its_lists(renditions: Path) -> None:
-    dataset = imagenet_r(MINI)
+def lists_in_splits(root: Path) -> None:
+    for part, images in (("train", TRAIN), ("test", TEST)):
+        (root / f"imagenet-r_{part}.yaml").unlink()
+        path = root / "splits" / f"imagenet-r_{part}.yaml"
+        write_list(path, images, prefix="/somewhere/else/train/")
+
+
+def moved_by_another_split(root: Path) -> None:
+    for number, wnid in enumerate(WNIDS):
+        target = root / ("train", "test")[number % 2] / wnid
+        target.parent.mkdir(exist_ok=True)
+        (root / wnid).rename(target)
+
+
+@pytest.mark.parametrize("arrange", [lambda root: None, lists_in_splits, moved_by_another_split])
+def test_imagenet_r_has_the_labels_and_the_split_of_its_lists(
+    arrange: Damage, renditions: Path
+) -> None:
+    arrange(renditions)
+    dataset = load("imagenet-r")
     assert dataset.name == "imagenet-r"
     assert dataset.class_names == WNIDS
-    assert dataset.class_names != tuple(sorted(WNIDS))
     assert dataset.train.labels.tolist() == [2, 0, 1, 0]
     assert dataset.test.labels.tolist() == [1, 2, 0]
     assert dataset.train.labels.dtype == np.int64
-    assert [shade(dataset, "train", i) for i in range(4)] == [0, 20, 40, 60]
-    assert [shade(dataset, "test", i) for i in range(3)] == [80, 100, 120]
-
-
-def test_imagenet_r_lists_may_lie_in_splits_and_name_any_parent_folder(renditions: Path) -> None:
-    for part, images in (("train", TRAIN), ("test", TEST)):
-        (renditions / f"imagenet-r_{part}.yaml").unlink()
-        path = renditions / "splits" / f"imagenet-r_{part}.yaml"
-        write_list(path, images, prefix="/somewhere/else/train/")
-    assert imagenet_r(MINI).train.labels.tolist() == [2, 0, 1, 0]
-
-
-def test_imagenet_r_lists_find_images_that_another_split_moved(renditions: Path) -> None:
-    for number, wnid in enumerate(WNIDS):
-        target = renditions / ("train", "test")[number % 2] / wnid
-        target.parent.mkdir(exist_ok=True)
-        (renditions / wnid).rename(target)
-    dataset = imagenet_r(MINI)
-    assert dataset.test.labels.tolist() == [1, 2, 0]
-    assert [shade(dataset, "test", i) for i in range(3)] == [80, 100, 120]
+    assert shades(dataset.train) == [0, 20, 40, 60]
+    assert shades(dataset.test) == [80, 100, 120]
 
 
 def of_lists(train: Any, test: Any = TEST) -> Damage:
@@ -112,7 +115,7 @@ def of_lists(train: Any, test: Any = TEST) -> Damage:
 
     def damage(root: Path) -> None:
         if isinstance(train, str):
-            (root / "imagenet-r_train.yaml").write_text(train)
+            (root / "imagenet-r_train.yaml").write_text(train, errors="surrogateescape")
         else:
             write_list(root / "imagenet-r_train.yaml", train)
         write_list(root / "imagenet-r_test.yaml", test)
@@ -130,6 +133,7 @@ def labels(*targets: int) -> Damage:
 
 NO_LISTS = (
     "data: [a/b.jpg\n",
+    "\udcff\udcfe",
     "just words",
     "- a\n- b\n",
     "data: [c/a.jpg]\n",
@@ -164,7 +168,7 @@ def test_what_is_wrong_with_imagenet_r_is_named(
 ) -> None:
     damage(renditions)
     with pytest.raises(OvorError, match=match) as error:
-        imagenet_r(MINI)
+        load("imagenet-r")
     assert "\n" not in str(error.value)
     assert "pilot" not in str(error.value)
 
@@ -172,7 +176,7 @@ def test_what_is_wrong_with_imagenet_r_is_named(
 def test_imagenet_r_as_folders_points_to_the_pilot_split(data: Path) -> None:
     write_folders(data / "imagenet-r")
     with pytest.raises(OvorError, match=r"it holds test, train: .*choose imagenet-r:pilot"):
-        imagenet_r(MINI)
+        load("imagenet-r")
 
 
 # CUB-200
@@ -180,7 +184,6 @@ def test_imagenet_r_as_folders_points_to_the_pilot_split(data: Path) -> None:
 
 BIRDS = ("001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross")
 CUB_ROWS = [(0, 1), (0, 0), (1, 0), (1, 1), (2, 1), (2, 1), (2, 0)]  # class, whether for training
-CUB_MINI = Expected(classes=3, train=4, test=3)
 
 
 def write_cub(root: Path) -> Path:
@@ -199,24 +202,19 @@ def write_cub(root: Path) -> Path:
     return root
 
 
+@pytest.mark.parametrize("order", [1, -1])  # lists are matched by id, not by line
 @pytest.mark.parametrize("place", ["CUB_200_2011", "cub-200/CUB_200_2011", "cub-200"])
-def test_cub_has_its_official_split(data: Path, place: str) -> None:
-    write_cub(data / place)
-    dataset = cub_200(CUB_MINI)
+def test_cub_has_its_official_split(data: Path, place: str, order: int) -> None:
+    root = write_cub(data / place)
+    for name in ("image_class_labels.txt", "train_test_split.txt"):
+        (root / name).write_text("\n".join((root / name).read_text().splitlines()[::order]))
+    dataset = load("cub-200")
     assert dataset.name == "cub-200"
     assert dataset.class_names == BIRDS
     assert dataset.train.labels.tolist() == [0, 1, 2, 2]
     assert dataset.test.labels.tolist() == [0, 1, 2]
-    assert [shade(dataset, "train", i) for i in range(4)] == [0, 60, 80, 100]
-    assert [shade(dataset, "test", i) for i in range(3)] == [20, 40, 120]
-
-
-def test_cub_lists_are_matched_by_id_not_by_line(data: Path) -> None:
-    root = write_cub(data / "CUB_200_2011")
-    for name in ("image_class_labels.txt", "train_test_split.txt"):
-        lines = (root / name).read_text().splitlines()
-        (root / name).write_text("\n".join(reversed(lines)))
-    assert cub_200(CUB_MINI).train.labels.tolist() == [0, 1, 2, 2]
+    assert shades(dataset.train) == [0, 60, 80, 100]
+    assert shades(dataset.test) == [20, 40, 120]
 
 
 CUB_LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
@@ -242,7 +240,7 @@ DAMAGED_CUB: list[tuple[Damage, str]] = [
 def test_what_is_wrong_with_cub_is_named(damage: Damage, match: str, data: Path) -> None:
     damage(write_cub(data / "CUB_200_2011"))
     with pytest.raises(OvorError, match=match):
-        cub_200(CUB_MINI)
+        load("cub-200")
 
 
 # Splits as folders
@@ -255,29 +253,24 @@ def write_folders(root: Path, classes: tuple[str, ...] = ("n02", "n01")) -> None
         grey(root / "test" / name / "c.jpg", 100 + number * 20)
 
 
-FOLDERS = Expected(classes=2, train=4, test=2)
-AS_FOLDERS: list[tuple[str, str, Callable[[Expected], Dataset]]] = [
-    ("imagenet-a", "imagenet-a", imagenet_a),
-    ("imagenet-r:pilot", "imagenet-r", imagenet_r_pilot),
-    ("cub-200:pilot", "cub-200", cub_200_pilot),
-    ("cub-200:pilot", "cub", cub_200_pilot),
-]
-
-
-@pytest.mark.parametrize(("name", "place", "load"), AS_FOLDERS)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("imagenet-a", "imagenet-a"),
+        ("imagenet-r:pilot", "imagenet-r"),
+        ("cub-200:pilot", "cub-200"),
+        ("cub-200:pilot", "cub"),
+    ],
+)
 def test_folders_are_labelled_in_the_order_of_their_names(
-    data: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    place: str,
-    load: Callable[[Expected], Dataset],
+    data: Path, capsys: pytest.CaptureFixture[str], name: str, place: str
 ) -> None:
     write_folders(data / place)
-    dataset = load(FOLDERS)
+    dataset = load(name, FOLDERS)
     assert dataset.name == name
     assert dataset.class_names == ("n01", "n02")
     assert dataset.train.labels.tolist() == [0, 0, 1, 1]
-    assert [shade(dataset, "test", i) for i in range(2)] == [100, 120]
+    assert shades(dataset.test) == [100, 120]
     said = capsys.readouterr().err
     assert ("not comparable" in said) == name.endswith(":pilot")
 
@@ -301,6 +294,11 @@ FOLDERS_REFUSED: dict[str, tuple[Damage, Expected, str]] = {
     ),
     # A published split is not repaired by removing a class.
     "empty, train": (emptied("train/n01"), FOLDERS, "'n01' .* A whole imagenet-a .*unpack it anew"),
+    "no folder": (
+        lambda root: shutil.rmtree(root / "train/n01"),
+        FOLDERS,
+        "'n01' .*unpack it anew",
+    ),
     "empty, test": (emptied("test/n01"), FOLDERS, "'n01' .* A whole imagenet-a .*unpack it anew"),
 }
 
@@ -314,7 +312,7 @@ def test_what_is_wrong_with_a_split_as_folders_is_named(
     write_folders(data / "imagenet-a")
     damage(data / "imagenet-a")
     with pytest.raises(OvorError, match=match):
-        imagenet_a(expected)
+        load("imagenet-a", expected)
 
 
 # What all have in common
@@ -324,9 +322,9 @@ def test_a_wrong_number_of_images_is_only_told(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_folders(data / "imagenet-a")
-    imagenet_a(FOLDERS)
+    load("imagenet-a", FOLDERS)
     assert capsys.readouterr().err == ""
-    imagenet_a(Expected(classes=2, train=5981, test=2))
+    load("imagenet-a", Expected(classes=2, train=5981, test=2))
     said = capsys.readouterr().err
     assert "4 training and 2 test images where imagenet-a has 5,981 and 2" in said
 
@@ -344,13 +342,6 @@ def test_missing_data_says_what_to_get_and_where_it_must_lie(data: Path, name: s
     assert "\n" not in sentence
 
 
-def test_a_file_in_the_place_of_a_folder_is_called_one(data: Path) -> None:
-    for place, name in (("imagenet-r", "imagenet-r"), ("CUB_200_2011", "cub-200")):
-        (data / place).write_text("")
-        with pytest.raises(OvorError, match=rf"{place} has no file .*it is a file, not a folder"):
-            load_dataset(name)
-
-
 def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_cub(data / "CUB_200_2011")
 
@@ -361,62 +352,56 @@ def test_what_may_not_be_read_is_named(data: Path, monkeypatch: pytest.MonkeyPat
     sentence = r"classes\.txt cannot be read \(Permission denied\): allow this user"
     with pytest.raises(OvorError, match=sentence):
         load_dataset("cub-200")
-    described = {description.name: description for description in describe()}
-    assert "Permission denied" in described["cub-200"].problem
+    assert "Permission denied" in described()["cub-200"].problem
 
 
+@pytest.mark.parametrize(("named", "place"), [("", ".cache/ovor/data"), ("~/images", "images")])
 def test_the_data_folder_is_in_the_cache_unless_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    named: str, place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("OVOR_DATA", raising=False)
-    assert data_folder() == tmp_path / ".cache" / "ovor" / "data"
-    monkeypatch.setenv("OVOR_DATA", "~/images")
-    assert data_folder() == tmp_path / "images"
-
-
-def test_a_data_folder_that_does_not_exist_holds_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("OVOR_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(OvorError, match="nowhere, which does not exist"):
+    monkeypatch.setenv("OVOR_DATA", named)
+    with pytest.raises(OvorError, match=f"is not in {tmp_path / place}, which does not exist"):
         load_dataset("cub-200")
+
+
+def described() -> dict[str, Description]:
+    return {description.name: description for description in describe()}
 
 
 def test_describe_tells_found_broken_and_missing_apart(data: Path) -> None:
     write_folders(data / "imagenet-a", tuple(f"n{number:03}" for number in range(200)))
     (data / "CUB_200_2011").mkdir()
-    described = {description.name: description for description in describe()}
-    assert list(described) == list(SOURCES)
-    assert described["imagenet-a"].found == data / "imagenet-a"
-    assert described["imagenet-a"].problem == ""
-    assert described["cub-200"].found == data / "CUB_200_2011"
-    assert "has no file classes.txt, it is empty" in described["cub-200"].problem
-    assert described["cifar-100"].found is None
-    assert data / "cifar-100-python.tar.gz" in described["cifar-100"].looked
-    assert "University of Toronto" in described["cifar-100"].advice
+    found = described()
+    assert list(found) == list(SOURCES)
+    assert found["imagenet-a"].found == str(data / "imagenet-a")
+    assert found["imagenet-a"].problem == ""
+    assert found["cub-200"].found == str(data / "CUB_200_2011")
+    assert "has no file classes.txt, it is empty" in found["cub-200"].problem
+    assert found["cifar-100"].found is None
+    assert "University of Toronto" in found["cifar-100"].advice
 
 
-def found() -> dict[str, Path]:
-    return {item.name: item.found for item in describe() if item.found}
+def places() -> dict[str, Path]:
+    return {item.name: Path(item.found) for item in describe() if item.found}
 
 
 def test_a_copy_with_lists_is_not_the_pilot_split(renditions: Path, data: Path) -> None:
     root = write_cub(data / "cub-200")
-    assert found() == {"imagenet-r": renditions, "cub-200": root}
-    described = {description.name: description for description in describe()}
-    assert described["imagenet-r:pilot"].problem == ""
-    assert "LAMDA-PILOT" in described["imagenet-r:pilot"].advice
+    assert places() == {"imagenet-r": renditions, "cub-200": root}
+    pilot = described()["imagenet-r:pilot"]
+    assert pilot.problem == ""
+    assert "LAMDA-PILOT" in pilot.advice
 
 
 def test_the_pilot_split_is_not_the_papers(data: Path) -> None:
     write_folders(data / "imagenet-r")
     write_folders(data / "cub-200")
-    assert found() == {"imagenet-r:pilot": data / "imagenet-r", "cub-200:pilot": data / "cub-200"}
+    assert places() == {"imagenet-r:pilot": data / "imagenet-r", "cub-200:pilot": data / "cub-200"}
 
 
 def test_each_split_is_found_beside_the_other(data: Path) -> None:
     write_cub(data / "cub-200" / "CUB_200_2011")
     write_folders(data / "cub")
-    assert cub_200(CUB_MINI).class_names == BIRDS
-    assert cub_200_pilot(FOLDERS).class_names == ("n01", "n02")
+    assert load("cub-200").class_names == BIRDS
+    assert load("cub-200:pilot", FOLDERS).class_names == ("n01", "n02")

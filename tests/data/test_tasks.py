@@ -6,17 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from ovor.data.base import Dataset, Integers
+from ovor.data.base import Dataset, Images, Integers
 from ovor.data.tasks import split, task_sizes
 from ovor.errors import OvorError
 
 
 @dataclass(frozen=True)
-class Blank:
+class Blank(Images):
     labels: Integers
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     def image(self, index: int) -> Image.Image:
         return Image.new("RGB", (4, 4))

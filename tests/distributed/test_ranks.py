@@ -25,7 +25,8 @@ from ovor.outliers import boundary, candidates, knn, synthesize
 from ovor.seeds import generator
 from ovor.training.features import Features
 from ovor.training.loop import features_and_outliers, train_step
-from processes import CLOSE, difference, together
+from processes import CLOSE, CLOSE_BY_SGD, difference, together
+from tiny import batches_of
 
 pytestmark = pytest.mark.xdist_group("ranks")  # they share runs that take a while
 
@@ -94,7 +95,7 @@ def test_gradients_add_up_to_those_of_one_process(
 
 
 def look_like_one(ranks: Ranks, batches: list[tuple[Tensor, Tensor]]) -> None:
-    alone = Batches.of(batches)
+    alone = batches_of(batches)
     looked: list[int] = []
 
     def look(images: Tensor) -> Tensor:
@@ -131,6 +132,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "slca": {},
     "a-prompt": {},
 }
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tiny_run: Run) -> Run:
+    """The run with one thread, as forked processes have no other: some results are equal bits."""
+    return replace(tiny_run, threads=1)
 
 
 def runs(tiny_run: Run) -> dict[str, Run]:
@@ -198,10 +205,12 @@ def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[int, P
 def test_the_result_is_that_of_one_process(name: str, size: int, done: dict[int, Path]) -> None:
     one, many = (Folder(done[n] / name).result() for n in (1, size))
     assert many["processes"] == size
+    # No test image is as near to two classes as rounding could bring it.
     for key in ("accuracy", "accuracy_task_id_given", "metrics"):
         assert many[key] == one[key]
-    limit = {"simplecil": 0.0, "l2p batch": 0.0, "l2": 10 * CLOSE}.get(name, CLOSE)
-    assert difference(done[size] / name, done[1] / name) <= limit
+    limits = {"simplecil": 0.0, "l2p batch": 0.0}  # these two share no sum
+    limits |= dict.fromkeys(("adam-adapter", "ranpac", "slca", "a-prompt"), CLOSE_BY_SGD)
+    assert difference(done[size] / name, done[1] / name) <= limits.get(name, CLOSE)
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -211,7 +220,7 @@ def test_losses_do_not_grow_with_the_number_of_processes(
 ) -> None:
     """Those of prompts and penalties too, which the released code multiplies."""
     one, many = (losses(done[n] / name) for n in (1, size))
-    assert many == pytest.approx(one, rel=1e-3 if name == "l2" else 1e-4)
+    assert many == pytest.approx(one, rel=CLOSE)
     assert bool(one) == (name != "simplecil")
 
 

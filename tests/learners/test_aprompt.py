@@ -12,6 +12,7 @@ from torch import Tensor
 from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
 from ovor.learners.aprompt import APrompt, APromptOptions, paired, prefixes
+from tiny import batches_of
 
 # A kernel may round otherwise for weights that could have a gradient than for those that cannot.
 close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
@@ -24,7 +25,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 def batches(seed: int) -> Batches:
     """Two classes of nine images, in two batches."""
     images, labels = draw(18, 3, 14, 14, seed=seed).sigmoid(), torch.arange(18) // 9
-    return Batches.of([(images[:7], labels[:7]), (images[7:], labels[7:])])
+    return batches_of([(images[:7], labels[:7]), (images[7:], labels[7:])])
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.data.batches import Batches
 from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.learners.ranpac import RIDGES, RanPac, choose_ridge, ridge_solution
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca, gaussian
+from tiny import batches_of
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -26,13 +26,16 @@ EVERY = torch.cat([IMAGES[n] for n in range(4)])
 
 
 def teach(learner: Learner, tasks: list[list[int]]) -> None:
-    """Tasks of classes, each class with nine images of its own, in two batches."""
+    """Tasks of classes, each class with nine images of its own.
+
+    One image a batch: features are then the same to the bit, whatever stands beside them.
+    """
     for number, classes in enumerate(tasks):
         images = torch.cat([IMAGES[name] for name in classes])
         labels = torch.arange(len(classes)).repeat_interleave(9)
-        batches = [(images[:5], labels[:5]), (images[5:], labels[5:])]
+        batches = [*zip(images.split(1), labels.split(1), strict=True)]
         learner.begin_task(len(classes), (0, number))
-        learner.end_task(Batches.of(batches), (0, number))
+        learner.end_task(batches_of(batches), (0, number))
 
 
 def build(method: str, backbone: str, **options: object) -> Learner:
@@ -70,7 +73,7 @@ def test_ranpac_equals_ridge_regression_on_all_classes_at_once(tiny_backbone: st
         assert isinstance(learner, RanPac)
         teach(learner, tasks)
         with torch.no_grad():
-            h = learner.project(learner.features(EVERY)).double()
+            h = torch.cat([learner.project(learner.features(x)) for x in EVERY.split(1)]).double()
         y = torch.eye(4, dtype=torch.double).repeat_interleave(9, dim=0)
         ridge = 0.1
         expected = np.linalg.solve((h.T @ h + ridge * torch.eye(40)).numpy(), (h.T @ y).numpy())

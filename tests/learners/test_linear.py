@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from ovor.config import Run
 from ovor.encoders import load_backbone
 from ovor.experiments.runner import prepare
-from ovor.learners.linear import LinearOptions, LinearProbe
+from ovor.learners.base import NoOptions
+from ovor.learners.linear import LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
 from ovor.training.features import Features, training_batches
@@ -26,7 +27,7 @@ def test_it_is_a_prompt_learner_whose_prompt_is_empty(tiny_backbone: str) -> Non
     vit = load_backbone(tiny_backbone).vit
     empty = OnePrompt(OnePromptOptions(lengths=(0,)), vit.arch)
     prompted = PromptLearner(empty, vit, nullcontext)
-    probe = LinearProbe(LinearOptions(), vit, nullcontext)
+    probe = LinearProbe(NoOptions(), vit, nullcontext)
     for learner in (prompted, probe):
         learner.begin_task(3, (0, 0))
     labels = torch.arange(8) % 3
@@ -35,7 +36,7 @@ def test_it_is_a_prompt_learner_whose_prompt_is_empty(tiny_backbone: str) -> Non
 
 
 def test_only_the_head_has_a_gradient(tiny_backbone: str) -> None:
-    probe = LinearProbe(LinearOptions(), load_backbone(tiny_backbone).vit, nullcontext)
+    probe = LinearProbe(NoOptions(), load_backbone(tiny_backbone).vit, nullcontext)
     probe.requires_grad_(True)  # even if someone thawed the network
     probe.begin_task(3, (0, 0))
     probe.loss(images(), torch.arange(8) % 3).backward()  # type: ignore[no-untyped-call]

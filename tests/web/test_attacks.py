@@ -250,6 +250,7 @@ NAMES = {
     "x" * 1000: "x" * 100 + "...",
     "": "image 1",
     "\u202egnp.exe": None,
+    "a\r\nX-Evil: 1": None,
 }
 
 
@@ -259,6 +260,7 @@ def test_names_are_labels_and_nothing_else(shared: Live, name: str) -> None:
     content = b"--B\r\nContent-Disposition: " + disposition + b"\r\n\r\n" + BANANA + b"\r\n" + END
     answer = shared.client.post("/predict", content=content, headers={"Content-Type": FORM})
     assert answer.status_code in (200, 400), answer.text
+    assert "x-evil" not in answer.headers
     if answer.status_code == 200:
         row = answer.json()["predictions"][0]
         assert row["answer"] == "banana"
@@ -274,19 +276,6 @@ def test_a_lesson_named_like_paths(shared: Live) -> None:
     assert answer.status_code == 422
     assert not (shared.folder / "x.png").exists()
     assert not (shared.folder / "tmp" / "x.png").exists()
-    still_well(shared)
-
-
-def test_a_line_in_a_header_cannot_be_made(shared: Live) -> None:
-    """CR LF in a name ends the header there; what follows is another header, or a broken one."""
-    head = (
-        b'--B\r\nContent-Disposition: form-data; name="images"; filename="a\r\nX-Evil: 1"\r\n\r\n'
-    )
-    answer = shared.client.post(
-        "/predict", content=head + BANANA + b"\r\n" + END, headers={"Content-Type": FORM}
-    )
-    assert "x-evil" not in answer.headers
-    assert answer.status_code in (200, 400)
     still_well(shared)
 
 

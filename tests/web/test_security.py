@@ -77,36 +77,28 @@ def test_every_response_has_the_headers(
 
 
 @pytest.mark.parametrize(
-    ("origin", "status"),
+    ("header", "value", "status"),
     [
-        ("{url}", 200),
-        ("null", 403),
-        (f"https://{EVIL}", 403),
-        ("http://127.0.0.1:1", 403),
-        ("http://[", 403),
-        ("", 403),
+        ("Origin", "{url}", 200),
+        ("Origin", "null", 403),
+        ("Origin", f"https://{EVIL}", 403),
+        ("Origin", "http://127.0.0.1:1", 403),
+        ("Origin", "http://[", 403),
+        ("Origin", "", 403),
+        ("Host", "localhost:{port}", 200),
+        ("Host", "[::1]:{port}", 200),
+        ("Host", "localhost", 200),
+        ("Host", f"127.0.0.1.{EVIL}", 403),
+        ("Host", f"{EVIL}:80", 403),
+        ("Host", "", 403),
     ],
 )
-def test_only_its_own_pages_may_post(shared: Live, origin: str, status: int) -> None:
-    headers = {"Origin": origin.format(url=shared.url)}
+def test_only_its_own_pages_may_post_to_its_own_names(
+    shared: Live, header: str, value: str, status: int
+) -> None:
+    headers = {header: value.format(url=shared.url, port=shared.port)}
     answer = shared.client.post("/predict", files=files(drawn("banana", 1)), headers=headers)
     assert answer.status_code == status
-
-
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("localhost:{port}", 200),
-        ("[::1]:{port}", 200),
-        ("localhost", 200),
-        (f"127.0.0.1.{EVIL}", 403),
-        (f"{EVIL}:80", 403),
-        ("", 403),
-    ],
-)
-def test_it_answers_to_its_own_names(shared: Live, host: str, status: int) -> None:
-    headers = {"Host": host.format(port=shared.port)}
-    assert shared.client.get("/model", headers=headers).status_code == status
 
 
 @pytest.mark.parametrize("token", ["secret", "schlüssel €"])

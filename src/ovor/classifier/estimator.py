@@ -1,7 +1,6 @@
 """The settings of a classifier, in scikit-learn's manner, and what follows from them."""
 
-import inspect
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,42 +17,31 @@ from ovor.learners import at_once, parse_options, takes_vor
 from ovor.presets import teaching
 
 
+@dataclass(eq=False, repr=False)
 class Estimator:
-    """The constructor's arguments, what they name (run, backbone, device), and what is known."""
+    """The settings, what they name (run, backbone, device), and what is known of what was learned.
 
-    def __init__(
-        self,
-        backbone: str = PAPER,
-        method: str = "ovor",
-        *,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        seed: int = 0,
-        false_alarms: float = 0.05,
-        hold_out: float = 0.1,
-        device: str = "auto",
-        workers: int = 0,
-        num_heads: int = 0,
-    ) -> None:
-        """Take the settings; nothing is loaded before it is needed.
+    Nothing is loaded before it is needed.
+    """
 
-        `backbone` and `method` are named as on the command line; `epochs`, `batch_size` and `lr`
-        have defaults by backbone and method. `false_alarms` is the share of images of learned
-        classes that may be called unknown, judged by `hold_out`, the share of images that is not
-        trained on.
-        """
-        self.backbone = backbone
-        self.method = method
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.seed = seed
-        self.false_alarms = false_alarms
-        self.hold_out = hold_out
-        self.device = device
-        self.workers = workers
-        self.num_heads = num_heads
+    backbone: str = PAPER
+    """named as on the command line, and so is the method"""
+    method: str = "ovor"
+    _: KW_ONLY
+    epochs: int | None = None
+    """has a default by backbone and method, and so have the next two"""
+    batch_size: int | None = None
+    lr: float | None = None
+    seed: int = 0
+    false_alarms: float = 0.05
+    """share of images of learned classes that may be called unknown, judged by `hold_out`"""
+    hold_out: float = 0.1
+    """share of images that is not trained on"""
+    device: str = "auto"
+    workers: int = 0
+    num_heads: int = 0
+
+    def __post_init__(self) -> None:
         self.tasks_: tuple[TaskInfo, ...] = ()
         self._loaded: Run | None = None  # what the file was learned with
         self._network: Backbone | None = None
@@ -123,7 +111,7 @@ class Estimator:
         if self._transform:
             return self._transform
         transform = self.run().transform
-        return replace(transform, size=transform.size or self.network().vit.arch.image_size)
+        return replace(transform, size=self.network().vit.arch.input_size(transform.size))
 
     def torch_device(self) -> torch.device:
         """Return where to predict; learning asks Fabric."""
@@ -134,4 +122,4 @@ class Estimator:
         return torch.device("cpu") if self.device == "cpu" else found
 
 
-PARAMETERS = tuple(inspect.signature(Estimator).parameters)
+PARAMETERS = tuple(field.name for field in fields(Estimator))

@@ -146,28 +146,22 @@ def fetch(where: str | Path, revision: str | None = None) -> Path:
         return Path(hf_hub_download(str(where), FILE, revision=revision))
     except errors.HFValidationError as error:
         raise no_place(where) from error
-    except errors.RepositoryNotFoundError as error:
-        raise OvorError(
-            f"The Hugging Face hub has no {where} that you may read: check the name, or log in "
-            "with `hf auth login`."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise OvorError(
-            f"{where} has no revision {revision!r}: give a commit, branch or tag of it, or none."
-        ) from error
-    except errors.LocalEntryNotFoundError as error:  # an EntryNotFoundError as well
-        raise OvorError(
-            f"The Hugging Face hub cannot be reached, and {where} is not in its cache: check the "
-            "network, or give a folder."
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise OvorError(
-            f"{where} has no {FILE}, so it was not shared by ovor: check the name."
-        ) from error
     except Exception as error:  # every layer of the network has errors of its own
-        raise OvorError(
-            f"{where} cannot be fetched ({first_line(error)}): check the network, or give a folder."
-        ) from error
+        sentences = {
+            errors.RepositoryNotFoundError: f"The Hugging Face hub has no {where} that you may "
+            "read: check the name, or log in with `hf auth login`.",
+            errors.RevisionNotFoundError: f"{where} has no revision {revision!r}: give a commit, "
+            "branch or tag of it, or none.",
+            # an EntryNotFoundError as well
+            errors.LocalEntryNotFoundError: "The Hugging Face hub cannot be reached, and "
+            f"{where} is not in its cache: check the network, or give a folder.",
+            errors.EntryNotFoundError: f"{where} has no {FILE}, so it was not shared by ovor: "
+            "check the name.",
+            Exception: f"{where} cannot be fetched ({first_line(error)}): check the network, or "
+            "give a folder.",
+        }
+        said = next(said for kind, said in sentences.items() if isinstance(error, kind))
+        raise OvorError(said) from error
 
 
 def copy(where: str | Path, revision: str | None, path: Path) -> Description:

@@ -35,14 +35,17 @@ Json = Annotated[bool, tyro.conf.arg(help="print one JSON value, and nothing els
 Debug = Annotated[bool, tyro.conf.arg(help="show tracebacks")]
 
 
-def parse(kind: type[Arguments], argv: list[str], name: str, description: str) -> Arguments:
-    """Return the arguments of a command, or print its help or what is wrong, and exit."""
+def parse(kind: type[Arguments], argv: list[str], more: str = "") -> Arguments:
+    """Return the arguments of a command, or print its help or what is wrong, and exit.
+
+    `NameArguments` are those of the command `name`; its help begins with their docstring.
+    """
     found = tyro.cli(
         kind,
         args=argv,
         config=(tyro.conf.FlagCreatePairsOff,),
-        prog=f"ovor {name}",
-        description=description,
+        prog=f"ovor {kind.__name__.removesuffix('Arguments').lower()}",
+        description=" ".join((kind.__doc__ or "").split()) + more,
     )
     # The limits of numbers: tyro would report them in pydantic's words, in a box.
     return TypeAdapter(kind).validate_python(vars(found))

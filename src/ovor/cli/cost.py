@@ -12,6 +12,10 @@ from ovor.config import Count
 
 @dataclass(frozen=True)
 class CostArguments:
+    """Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 at 224 pixels,
+    computed, beside the paper's (ImageNet-R in 10 tasks: the default).
+    """
+
     tasks: Count = 10
     """number of tasks"""
     classes: Count = 20
@@ -25,13 +29,7 @@ class CostArguments:
 
 def cost_command(argv: list[str]) -> None:
     """Print the cost of every method, beside the paper's figures."""
-    arguments = parse(
-        CostArguments,
-        argv,
-        "cost",
-        "Learnable parameters, stored numbers and FLOPs of every method on a ViT-B/16 "
-        "at 224 pixels, computed, beside the paper's (ImageNet-R in 10 tasks: the default).",
-    )
+    arguments = parse(CostArguments, argv)
     from ovor.analysis import cost, cost_table
 
     setting = cost.Setting(arguments.tasks, arguments.classes)

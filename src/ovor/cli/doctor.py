@@ -10,6 +10,10 @@ from ovor.cli.arguments import Debug, parse
 
 @dataclass(frozen=True)
 class DoctorArguments:
+    """Versions, devices, the embedded backbone, and the paper's data sets: found, or what to
+    download and where to put it.
+    """
+
     json: bool = False
     """print the findings as JSON, and nothing else"""
     debug: Debug = False
@@ -17,13 +21,7 @@ class DoctorArguments:
 
 def doctor_command(argv: list[str]) -> None:
     """Print what was found on this machine, and how to get what is missing."""
-    arguments = parse(
-        DoctorArguments,
-        argv,
-        "doctor",
-        "Versions, devices, the embedded backbone, and the paper's data sets: found, "
-        "or what to download and where to put it.",
-    )
+    arguments = parse(DoctorArguments, argv)
     from ovor.experiments import doctor
 
     found = doctor.examine()

@@ -13,6 +13,8 @@ from ovor.data.embedded import quickdraw, write_drawings
 
 @dataclass(frozen=True)
 class DrawingsArguments:
+    """Folders of drawings (Quick, Draw! by Google, 28 x 28 pixels) to try ovor with."""
+
     folder: Folder
     """where the folders of the classes go; made if it does not exist"""
     classes: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="CLASS")] = ()
@@ -27,12 +29,7 @@ class DrawingsArguments:
 
 def drawings_command(argv: list[str]) -> None:
     """Write embedded drawings as image files, a folder a class."""
-    arguments = parse(
-        DrawingsArguments,
-        argv,
-        "drawings",
-        "Folders of drawings (Quick, Draw! by Google, 28 x 28 pixels) to try ovor with.",
-    )
+    arguments = parse(DrawingsArguments, argv)
     written = write_drawings(
         quickdraw(), arguments.folder, arguments.classes, arguments.each, arguments.part
     )

@@ -30,6 +30,10 @@ from ovor.cli.predict import open_predictor
 
 @dataclass(frozen=True)
 class EvaluateArguments:
+    """Accuracy on labelled images, per class and per task, and how many are called unknown; with
+    --unknown also how well images of other things are told from them.
+    """
+
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
     folder: Folder
@@ -49,13 +53,7 @@ class EvaluateArguments:
 
 def evaluate_command(argv: list[str]) -> None:
     """Evaluate a model on labelled images, and print how often it is right."""
-    arguments = parse(
-        EvaluateArguments,
-        argv,
-        "evaluate",
-        "Accuracy on labelled images, per class and per task, and how many are called unknown; "
-        "with --unknown also how well images of other things are told from them.",
-    )
+    arguments = parse(EvaluateArguments, argv)
     rename = renames(arguments.rename)
     model = open_predictor(arguments.model, arguments.backbone, arguments.device)
     with Counting("testing") as listen:

@@ -18,6 +18,11 @@ from ovor.errors import OvorError
 
 @dataclass(frozen=True)
 class ExportArguments:
+    """ONNX with the prompts folded in and the labels, thresholds and preprocessing inside, for
+    `ovor predict FILE.onnx` or any ONNX runtime; or, with --bundle, a model file that needs no
+    other.
+    """
+
     model: ModelFile
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
     """an .onnx file; with --bundle, a model file"""
@@ -30,14 +35,7 @@ class ExportArguments:
 
 def export_command(argv: list[str]) -> None:
     """Write a model in another form, and say what was written."""
-    arguments = parse(
-        ExportArguments,
-        argv,
-        "export",
-        "ONNX with the prompts folded in and the labels, thresholds and preprocessing inside, for "
-        "`ovor predict FILE.onnx` or any ONNX runtime; or, with --bundle, a model file that needs "
-        "no other.",
-    )
+    arguments = parse(ExportArguments, argv)
     check_suffix(arguments)
     check_place(arguments.file)  # before torch takes its seconds
     found = bundled(arguments) if arguments.bundle else exported(arguments)

@@ -12,6 +12,8 @@ from ovor.errors import OvorError
 
 @dataclass(frozen=True)
 class FetchArguments:
+    """A copy of a shared model, checked before it is written."""
+
     where: Where
     model: Model
     """the model file to write"""
@@ -23,9 +25,7 @@ class FetchArguments:
 
 def fetch_command(argv: list[str]) -> None:
     """Copy a shared model into a file, and say what it holds."""
-    arguments = parse(
-        FetchArguments, argv, "fetch", "A copy of a shared model, checked before it is written."
-    )
+    arguments = parse(FetchArguments, argv)
     from ovor.classifier.hub import copy
 
     path = arguments.model

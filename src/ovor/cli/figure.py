@@ -16,6 +16,10 @@ from ovor.cli.arguments import Debug, parse
 
 @dataclass(frozen=True)
 class FigureArguments:
+    """Train a toy of two tasks with and without virtual outliers, draw its features and scores as
+    the paper's Figure 1 does, and print how often it confuses the tasks.
+    """
+
     figure: tyro.conf.Positional[Literal["boundaries"]]
     """boundaries: Figure 1, inter-task confusion and what VOR does to it, on a toy in a plane"""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -31,13 +35,7 @@ class FigureArguments:
 
 def figure_command(argv: list[str]) -> None:
     """Train a toy, draw it, and print its numbers."""
-    arguments = parse(
-        FigureArguments,
-        argv,
-        "figure",
-        "Train a toy of two tasks with and without virtual outliers, draw its features "
-        "and scores as the paper's Figure 1 does, and print how often it confuses the tasks.",
-    )
+    arguments = parse(FigureArguments, argv)
     figures.check(arguments.out)
     import torch
 

@@ -13,6 +13,10 @@ from ovor.cli.arguments import Debug, Json, Model, MovedBackbone, parse
 
 @dataclass(frozen=True)
 class ForgetArguments:
+    """Take a class out of the head and the metadata of a model. What its images changed in a prompt
+    that all classes share stays.
+    """
+
     model: Model
     """a model file; it is changed"""
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="CLASS")]
@@ -24,13 +28,7 @@ class ForgetArguments:
 
 def forget_command(argv: list[str]) -> None:
     """Take a class out of a model file, and say what stays of it."""
-    arguments = parse(
-        ForgetArguments,
-        argv,
-        "forget",
-        "Take a class out of the head and the metadata of a model. What its images changed in a "
-        "prompt that all classes share stays.",
-    )
+    arguments = parse(ForgetArguments, argv)
     with locked(arguments.model):
         check_finished(arguments.model)
         model = ovor.Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")

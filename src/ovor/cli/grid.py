@@ -28,6 +28,11 @@ from ovor.experiments.tables import TABLES, Row, sections
 
 @dataclass(frozen=True)
 class GridArguments:
+    """Every run of a table that is not done yet, then the table: mean ± population standard
+    deviation over the seeds, beside the paper's figures and the difference where the data are the
+    paper's. Stop and continue it at will.
+    """
+
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TABLE")] = "core"
     """one of the tables above"""
     data: Annotated[tuple[str, ...], optional("NAME ...")] = ()
@@ -80,14 +85,7 @@ class GridArguments:
 def grid_command(argv: list[str]) -> None:
     """Do the runs of a table that are missing, and print the table."""
     listing = "\n".join(f"  {name:<29}{table.about}" for name, table in TABLES.items())
-    arguments = parse(
-        GridArguments,
-        argv,
-        "grid",
-        "Every run of a table that is not done yet, then the table: mean ± population "
-        "standard deviation over the seeds, beside the paper's figures and the difference where "
-        f"the data are the paper's. Stop and continue it at will.\n\nTables:\n{listing}",
-    )
+    arguments = parse(GridArguments, argv, f"\n\nTables:\n{listing}")
     if arguments.preset not in TABLES:
         sys.exit(
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")

@@ -14,6 +14,8 @@ from ovor.cli.arguments import Debug, Json, ModelFile, parse
 
 @dataclass(frozen=True)
 class InspectArguments:
+    """What a model file says, without its backbone."""
+
     model: ModelFile
     json: Json = False
     debug: Debug = False
@@ -21,9 +23,7 @@ class InspectArguments:
 
 def inspect_command(argv: list[str]) -> None:
     """Print what a model file says; its backbone is not needed."""
-    arguments = parse(
-        InspectArguments, argv, "inspect", "What a model file says, without its backbone."
-    )
+    arguments = parse(InspectArguments, argv)
     found = inspection(arguments.model)
     if arguments.json:
         print(json.dumps(found))

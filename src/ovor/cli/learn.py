@@ -34,6 +34,10 @@ from ovor.presets import ALIASES
 
 @dataclass(frozen=True)
 class LearnArguments:
+    """Teach the classes in FOLDER to MODEL. New classes only; old images are not needed, and none
+    is kept. Killed at any moment, the model is as before, and --resume goes on.
+    """
+
     model: Model
     """the model file, such as garden.ovor; made if it does not exist"""
     folder: Folder
@@ -80,13 +84,7 @@ class LearnArguments:
 
 def learn_command(argv: list[str]) -> None:
     """Learn a folder's classes and save the model, or say what that would take."""
-    arguments = parse(
-        LearnArguments,
-        argv,
-        "learn",
-        "Teach the classes in FOLDER to MODEL. New classes only; old images are not needed, and "
-        "none is kept. Killed at any moment, the model is as before, and --resume goes on.",
-    )
+    arguments = parse(LearnArguments, argv)
     rename = renames(arguments.rename)
     check_place(arguments.model)
     with nullcontext() if arguments.dry_run else locked(arguments.model):

@@ -29,6 +29,10 @@ Row = dict[str, Any]  # what is printed of an image: its prediction, or its erro
 
 @dataclass(frozen=True)
 class PredictArguments:
+    """The class of each image with its confidence, or `unknown` if no task claims it. Piped, the
+    columns are separated by tabs.
+    """
+
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
     images: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="IMAGE")]
@@ -46,13 +50,7 @@ class PredictArguments:
 
 def predict_command(argv: list[str]) -> None:
     """Predict images, and print a row for each."""
-    arguments = parse(
-        PredictArguments,
-        argv,
-        "predict",
-        "The class of each image with its confidence, or `unknown` if no task claims it. Piped, "
-        "the columns are separated by tabs.",
-    )
+    arguments = parse(PredictArguments, argv)
     paths = image_paths(arguments.images)
     model = open_predictor(arguments.model, arguments.backbone, arguments.device)
     if arguments.on_error == "stop":

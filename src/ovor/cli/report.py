@@ -18,6 +18,10 @@ Into = Annotated[Path | None, optional("FOLDER")]
 
 @dataclass(frozen=True)
 class ReportArguments:
+    """One self-contained HTML page: accuracy with intervals, curves, matrices, confusion between
+    tasks, energies, features, drift, cost and time.
+    """
+
     runs: Folders
     """result folders, or folders of them such as runs/grid"""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
@@ -35,13 +39,7 @@ class ReportArguments:
 
 def report_command(argv: list[str]) -> None:
     """Write a page about runs, and say where it is."""
-    arguments = parse(
-        ReportArguments,
-        argv,
-        "report",
-        "One self-contained HTML page: accuracy with intervals, curves, matrices, confusion "
-        "between tasks, energies, features, drift, cost and time.",
-    )
+    arguments = parse(ReportArguments, argv)
     if not arguments.runs:
         sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
     from ovor.report import chart_files, make, page

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as checked
 from ovor.cli.arguments import optional
 from ovor.cli.exits import wrong_usage
 from ovor.config import Run
+from ovor.experiments.folder import read_run
 from ovor.presets import SETTINGS, settings
 
 Options = TypeVar("Options")
@@ -76,8 +77,6 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
         )
     named, preset = name_first(argv)
     if named["from"]:
-        from ovor.experiments.folder import read_run
-
         base = read_run(Path(named["from"]))
         method = base.method
     else:

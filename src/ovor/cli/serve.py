@@ -18,6 +18,10 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True)
 class ServeArguments:
+    """Predictions and lessons over HTTP, and a page for both. Lessons change MODEL. Ctrl-C lets a
+    lesson end and saves it; twice cancels it.
+    """
+
     model: Model
     """a model file; lessons change it"""
     host: str = "127.0.0.1"
@@ -54,13 +58,7 @@ class ServeArguments:
 
 def serve_command(argv: list[str]) -> None:
     """Serve a model until the process is told to end."""
-    arguments = parse(
-        ServeArguments,
-        argv,
-        "serve",
-        "Predictions and lessons over HTTP, and a page for both. Lessons change MODEL. Ctrl-C lets "
-        "a lesson end and saves it; twice cancels it.",
-    )
+    arguments = parse(ServeArguments, argv)
     token = arguments.token if arguments.token is not None else os.environ.get("OVOR_TOKEN")
     token = token.strip() if token is not None else None  # no client could send the blanks
     if token == "":

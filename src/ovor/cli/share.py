@@ -20,6 +20,8 @@ Where = Annotated[
 
 @dataclass(frozen=True)
 class ShareArguments:
+    """The model file and a page that describes it, in a repository or a folder."""
+
     model: ModelFile
     where: Where
     private: bool = False
@@ -31,12 +33,7 @@ class ShareArguments:
 
 def share_command(argv: list[str]) -> None:
     """Share a model with its page, and say where."""
-    arguments = parse(
-        ShareArguments,
-        argv,
-        "share",
-        "The model file and a page that describes it, in a repository or a folder.",
-    )
+    arguments = parse(ShareArguments, argv)
     model = ovor.Classifier.load(arguments.model, backbone=arguments.backbone, device="cpu")
     place = model.push_to_hub(arguments.where, private=arguments.private)
     if arguments.json:

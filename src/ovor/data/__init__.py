@@ -5,9 +5,9 @@ folder (`ovor.data.sources`), and one's own images. Importing this package impor
 modules `loader` and `batches` do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from ovor.data import cifar_100, cub_200, imagenet_a, imagenet_r
 from ovor.data.base import Dataset, Images
@@ -20,16 +20,6 @@ from ovor.errors import OvorError
 
 __all__ = ["DATASETS", "SOURCES", "Dataset", "Images", "describe", "load_dataset"]
 
-DATASETS: dict[str, Callable[[], Dataset]] = {
-    "quickdraw": quickdraw,
-    "quickdraw-dev": quickdraw_dev,
-    "imagenet-r": imagenet_r.imagenet_r,
-    "imagenet-r:pilot": imagenet_r.imagenet_r_pilot,
-    "cifar-100": cifar_100.cifar_100,
-    "cub-200": cub_200.cub_200,
-    "cub-200:pilot": cub_200.cub_200_pilot,
-    "imagenet-a": imagenet_a.imagenet_a,
-}
 SOURCES: dict[str, Source] = {
     source.name: source
     for source in (
@@ -40,6 +30,11 @@ SOURCES: dict[str, Source] = {
         cub_200.PILOT,
         imagenet_a.SOURCE,
     )
+}
+DATASETS: dict[str, Callable[[], Dataset]] = {
+    "quickdraw": quickdraw,
+    "quickdraw-dev": quickdraw_dev,
+    **{name: source.load for name, source in SOURCES.items()},
 }
 # One's own images, by what stands before the colon.
 OWN: dict[str, Callable[[str], Dataset]] = {
@@ -57,17 +52,19 @@ def load_dataset(name: str) -> Dataset:
             f"There is no data set '{name}': choose {', '.join(DATASETS)}, folder:PATH, "
             "shards:PATTERN or hf:NAME."
         )
-    try:
+    with _unreadable_named(name):
         return own(place) if own else DATASETS[name]()
+
+
+@contextmanager
+def _unreadable_named(name: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _unreadable(error, name) from error
-
-
-def _unreadable(error: OSError, name: str) -> OvorError:
-    return OvorError(
-        f"{error.filename or name} cannot be read ({error.strerror or error}): allow this user to "
-        "read it, or copy it anew."
-    )
+        raise OvorError(
+            f"{error.filename or name} cannot be read ({error.strerror or error}): allow this user "
+            "to read it, or copy it anew."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,7 @@ class Description:
     """What this machine has of a data set of the paper."""
 
     name: str
-    looked: tuple[Path, ...]
-    found: Path | None
+    found: str | None
     problem: str
     """why it cannot be used although something is there; empty if it can, or if nothing is"""
     advice: str
@@ -91,11 +87,10 @@ def describe() -> tuple[Description, ...]:
 def _describe(source: Source) -> Description:
     found, problem = None, ""
     try:
-        found = source.found()
+        with _unreadable_named(source.name):
+            found = source.found()
         if found:
             load_dataset(source.name)
     except OvorError as error:
         problem = str(error)
-    except OSError as error:
-        problem = str(_unreadable(error, source.name))
-    return Description(source.name, source.looked(), found, problem, source.advice())
+    return Description(source.name, str(found) if found else None, problem, source.advice())

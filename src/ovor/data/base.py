@@ -24,14 +24,18 @@ TEST_SHARE = 0.2
 class Images(Protocol):
     """Labelled images; an image is read when it is asked for."""
 
-    @property
-    def labels(self) -> Integers: ...
+    labels: Integers
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.labels)
 
     def image(self, index: int) -> Image.Image:
         """Return the image at `index`, upright and in RGB."""
         ...
+
+    def origin(self, index: int) -> bytes | None:
+        """Identify what an image is decoded from each time; None if it is in memory, or gone."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)

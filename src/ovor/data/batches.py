@@ -14,10 +14,6 @@ from ovor.distributed.ranks import ALONE, Ranks
 Pair = tuple[Tensor, Tensor]  # images or features, and their labels
 
 
-def _tell_nobody(images: int) -> None:
-    """Ignore the progress."""
-
-
 @dataclass(frozen=True, eq=False)
 class Batches:
     """Batches of normalised images with their labels, loaded when they are asked for."""
@@ -27,16 +23,8 @@ class Batches:
     lengths: Sequence[int]
     """images of each batch"""
     ranks: Ranks = ALONE
-    tell: Callable[[int], None] = _tell_nobody
+    tell: Callable[[int], None] = lambda images: None
     """hears how many images each batch had that is done"""
-
-    @classmethod
-    def of(cls, batches: Sequence[Pair]) -> "Batches":
-        """Wrap batches that are in memory."""
-        return cls(
-            lambda numbers: (batches[number] for number in numbers),
-            [len(labels) for _, labels in batches],
-        )
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield every batch, in every process."""

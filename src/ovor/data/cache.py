@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import IO
 
 import numpy as np
 import PIL
 from numpy.lib.format import read_array_header_1_0, read_magic
-from numpy.typing import NDArray
 from PIL import Image
 
 from ovor.data.base import Dataset, Images, Integers
@@ -40,68 +39,39 @@ def cached(dataset: Dataset, limit: int, folder: str = FOLDER) -> Dataset:
         raise OvorError(
             f"The cache folder {path} cannot be made ({error.strerror}): choose another one."
         ) from error
-    return replace(
-        dataset,
-        train=_cached(dataset.train, path, limit),
-        test=_cached(dataset.test, path, limit),
+    train, test = (
+        CachedImages(images.labels, images, path, limit) for images in (dataset.train, dataset.test)
     )
-
-
-@runtime_checkable
-class Decodable(Images, Protocol):
-    """Images that are decoded each time they are asked for."""
-
-    def origin(self, index: int) -> bytes | None:
-        """Identify what an image is decoded from, and its changes; None if it is gone."""
-        ...
-
-
-def _cached(images: Images, folder: Path, limit: int) -> Images:
-    # What is not decoded is in memory already.
-    return CachedImages(images, folder, limit) if isinstance(images, Decodable) else images
+    return replace(dataset, train=train, test=test)
 
 
 @dataclass(frozen=True, eq=False)
-class CachedImages:
+class CachedImages(Images):
     """Images that are each decoded once; those beyond the limit are decoded every time."""
 
-    images: Decodable
+    labels: Integers
+    images: Images
     folder: Path
     limit: int
     """bytes that all the images of this folder may take"""
 
-    @property
-    def labels(self) -> Integers:
-        return self.images.labels
-
-    def __len__(self) -> int:
-        return len(self.images)
-
     def image(self, index: int) -> Image.Image:
-        key = _key(self.images.origin(index))
-        if key is None:
+        origin = self.images.origin(index)
+        if origin is None:
             return self.images.image(index)
+        key = hashlib.sha256(f"{SCHEMA} {PIL.__version__} ".encode() + origin).hexdigest()
         path = self.folder / key[:2] / f"{key}.npy"
         kept = _read(path)
         if kept is not None:
             return kept
         image = self.images.image(index)
-        self._keep(path, np.asarray(image))
-        return image
-
-    def _keep(self, path: Path, pixels: NDArray[np.uint8]) -> None:
+        size = HEADER + 3 * image.width * image.height
         # A full disk is no reason to stop: without the file the image is decoded again.
         with contextlib.suppress(OSError):
-            if _admitted(self.folder / "sizes", pixels.nbytes + HEADER, self.limit):
+            if _admitted(self.folder / "sizes", size, self.limit):
                 with written(path) as file:
-                    np.save(file, pixels)
-
-
-def _key(origin: bytes | None) -> str | None:
-    """Name the entry of an image, by its origin and by the decoder's version."""
-    if origin is None:
-        return None
-    return hashlib.sha256(f"{SCHEMA} {PIL.__version__} ".encode() + origin).hexdigest()
+                    np.save(file, np.asarray(image))
+        return image
 
 
 def _read(path: Path) -> Image.Image | None:

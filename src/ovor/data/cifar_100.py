@@ -16,66 +16,49 @@ from numpy.typing import NDArray
 
 from ovor.data.base import Dataset
 from ovor.data.images import Pictures
-from ovor.data.sources import Expected, Source, checked, held, published_folders
+from ovor.data.sources import Expected, Source, held, published_folders
 from ovor.errors import OvorError
 
-SOURCE = Source(
-    name="cifar-100",
-    places=(
-        "cifar-100-python",
-        "cifar-100/cifar-100-python",
-        "cifar-100-python.tar.gz",
-        "cifar-100/cifar-100-python.tar.gz",
-        "cifar-100",
-    ),
-    get="cifar-100-python.tar.gz, the python version that Alex Krizhevsky publishes on the CIFAR "
-    "page of the University of Toronto",
-    layout="cifar-100-python.tar.gz, or cifar-100-python/train, test and meta as unpacked, or "
-    "images as cifar-100/train/CLASS/*.png and cifar-100/test/CLASS/*.png",
-    expected=Expected(classes=100, train=50_000, test=10_000),
-)
 MEMBERS = ("train", "test", "meta")
 Fields = dict[str, Any]
 
 
-def cifar_100(expected: Expected = SOURCE.expected) -> Dataset:
-    root = SOURCE.find()
+def _read(source: Source, root: Path) -> Dataset:
     if root.name == "cifar-100":
-        return published_folders(SOURCE, root, expected)
-    members = _from_archive(root) if root.is_file() else _from_folder(root)
+        return published_folders(source, root)
+    members = _from_archive(source, root) if root.is_file() else _from_folder(source, root)
     with _damage_named(root / "meta"):
         names = tuple(_text(name) for name in _list(members["meta"], "fine_label_names"))
     parts = []
     for part in ("train", "test"):
         with _damage_named(root / part):
             parts.append(_pictures(members[part], len(names)))
-    return checked(Dataset(SOURCE.name, names, *parts), expected, root)
+    return Dataset(source.name, names, *parts)
 
 
-def _from_folder(root: Path) -> dict[str, Fields]:
+def _from_folder(source: Source, root: Path) -> dict[str, Fields]:
     members = {}
     for name in MEMBERS:
         path = root / name
         if not path.is_file():
-            raise OvorError(f"{root} has no file {name}, it {held(root)}: {SOURCE.advice()}.")
+            raise OvorError(f"{root} has no file {name}, it {held(root)}: {source.advice()}.")
         with _damage_named(path), path.open("rb") as file:
             members[name] = _unpickle(file)
     return members
 
 
-def _from_archive(path: Path) -> dict[str, Fields]:
+def _from_archive(source: Source, path: Path) -> dict[str, Fields]:
     """Read the archive in one pass, without unpacking it to the disk."""
     members: dict[str, Fields] = {}
     with _damage_named(path), tarfile.open(path, "r|gz") as archive:
         for member in archive:
             folder, _, name = member.name.removeprefix("./").partition("/")
-            if folder == "cifar-100-python" and name in MEMBERS:
-                file = archive.extractfile(member)
-                if file is not None:
-                    members[name] = _unpickle(file)
+            wanted = folder == "cifar-100-python" and name in MEMBERS
+            if wanted and (file := archive.extractfile(member)):
+                members[name] = _unpickle(file)
     missing = [name for name in MEMBERS if name not in members]
     if missing:
-        raise OvorError(f"{path} has no cifar-100-python/{missing[0]}: {SOURCE.advice()}.")
+        raise OvorError(f"{path} has no cifar-100-python/{missing[0]}: {source.advice()}.")
     return members
 
 
@@ -157,3 +140,21 @@ def _array(stored: object) -> NDArray[np.uint8]:
     if _text(dtype.arguments[0]) != "u1":
         raise ValueError(f"pixels of type {_text(dtype.arguments[0])} instead of bytes")
     return np.frombuffer(content, np.uint8).reshape(shape, order="F" if column_major else "C")
+
+
+SOURCE = Source(
+    name="cifar-100",
+    places=(
+        "cifar-100-python",
+        "cifar-100/cifar-100-python",
+        "cifar-100-python.tar.gz",
+        "cifar-100/cifar-100-python.tar.gz",
+        "cifar-100",
+    ),
+    get="cifar-100-python.tar.gz, the python version that Alex Krizhevsky publishes on the CIFAR "
+    "page of the University of Toronto",
+    layout="cifar-100-python.tar.gz, or cifar-100-python/train, test and meta as unpacked, or "
+    "images as cifar-100/train/CLASS/*.png and cifar-100/test/CLASS/*.png",
+    expected=Expected(classes=100, train=50_000, test=10_000),
+    read=_read,
+)

@@ -8,85 +8,47 @@ from pathlib import Path
 
 import numpy as np
 
-from ovor.data.base import Dataset
+from ovor.data.base import Dataset, Integers
 from ovor.data.folders import Files
-from ovor.data.sources import (
-    Expected,
-    Source,
-    checked,
-    pilot_split,
-    split_in_folders,
-    with_lists,
-)
+from ovor.data.sources import Expected, Source, published_folders
 from ovor.errors import OvorError
 
 LISTS = ("classes.txt", "images.txt", "image_class_labels.txt", "train_test_split.txt")
-SOURCE = Source(
-    name="cub-200",
-    places=("CUB_200_2011", "cub-200/CUB_200_2011", "cub-200"),
-    get="CUB_200_2011.tgz, which Caltech publishes on the Caltech-UCSD Birds-200-2011 page of its "
-    "vision group",
-    layout="CUB_200_2011/images/CLASS/*.jpg beside images.txt, image_class_labels.txt, "
-    "train_test_split.txt and classes.txt, as unpacked",
-    expected=Expected(classes=200, train=5_994, test=5_794),
-    holds_it=with_lists(*LISTS),
-)
-PILOT = Source(
-    name="cub-200:pilot",
-    places=("cub-200", "cub"),
-    get="CUB-200 as split by the authors of RevisitingCIL and LAMDA-PILOT, whose pages on GitHub "
-    "link to it",
-    layout="cub-200/train/CLASS/*.jpg and cub-200/test/CLASS/*.jpg (or the same in cub)",
-    expected=Expected(classes=200, train=9_430, test=2_358),
-    holds_it=split_in_folders,
-)
 
 
-def cub_200(expected: Expected = SOURCE.expected) -> Dataset:
-    root = SOURCE.find()
-    names = _class_names(root)
+def _read(source: Source, root: Path) -> Dataset:
+    classes = _table(root, "classes.txt")
+    if list(classes) != list(range(1, len(classes) + 1)):
+        raise _damaged(f"{root / 'classes.txt'} does not count its classes from 1 on")
     images = _table(root, "images.txt")
-    labels = _numbers(root, "image_class_labels.txt", images, range(1, len(names) + 1))
-    training = _numbers(root, "train_test_split.txt", images, range(2))
-    paths = [root / "images" / path for path in images.values()]
+    labels = _numbers(root, "image_class_labels.txt", images, range(1, len(classes) + 1))
+    training = _numbers(root, "train_test_split.txt", images, range(2)) == 1
+    paths = tuple(root / "images" / path for path in images.values())
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise _damaged(
             f"{root} lacks {len(missing):,} of {len(paths):,} images, such as {missing[0]}"
         )
-    files = Files(tuple(paths), np.array(labels, dtype=np.int64) - 1)
-    trains = np.array(training, dtype=np.bool_)
-    return checked(
-        Dataset(SOURCE.name, names, files.chosen(trains), files.chosen(~trains)), expected, root
-    )
+    files = Files(paths, labels - 1)
+    names = tuple(classes.values())
+    return Dataset(source.name, names, files.chosen(training), files.chosen(~training))
 
 
-def cub_200_pilot(expected: Expected = PILOT.expected) -> Dataset:
-    return pilot_split(PILOT, expected)
-
-
-def _class_names(root: Path) -> tuple[str, ...]:
-    classes = _table(root, "classes.txt")
-    if list(classes) != list(range(1, len(classes) + 1)):
-        raise _damaged(f"{root / 'classes.txt'} does not count its classes from 1 on")
-    return tuple(classes.values())
-
-
-def _numbers(root: Path, name: str, images: dict[int, str], allowed: range) -> list[int]:
+def _numbers(root: Path, name: str, images: dict[int, str], allowed: range) -> Integers:
     """Return the number that a list gives each image, in the order of images.txt."""
     table = _table(root, name)
     strange = sorted(table.keys() - images.keys())
     if strange:
         raise _damaged(f"{root / name} has image {strange[0]}, but images.txt has not")
-    values = [table.get(image, "nothing") for image in images]
     right = {str(number) for number in allowed}
-    for image, value in zip(images, values, strict=True):
+    for image in images:
+        value = table.get(image, "nothing")
         if value not in right:
             raise _damaged(
                 f"{root / name} has {value} for image {image} where a number from {allowed[0]} to "
                 f"{allowed[-1]} was expected"
             )
-    return [int(value) for value in values]
+    return np.array([table[image] for image in images], dtype=np.int64)
 
 
 def _table(root: Path, name: str) -> dict[int, str]:
@@ -112,3 +74,25 @@ def _table(root: Path, name: str) -> dict[int, str]:
 
 def _damaged(what: str) -> OvorError:
     return OvorError(f"{what}: unpack CUB_200_2011.tgz anew.")
+
+
+SOURCE = Source(
+    name="cub-200",
+    places=("CUB_200_2011", "cub-200/CUB_200_2011", "cub-200"),
+    get="CUB_200_2011.tgz, which Caltech publishes on the Caltech-UCSD Birds-200-2011 page of its "
+    "vision group",
+    layout="CUB_200_2011/images/CLASS/*.jpg beside images.txt, image_class_labels.txt, "
+    "train_test_split.txt and classes.txt, as unpacked",
+    expected=Expected(classes=200, train=5_994, test=5_794),
+    read=_read,
+    lists=LISTS,
+)
+PILOT = Source(
+    name="cub-200:pilot",
+    places=("cub-200", "cub"),
+    get="CUB-200 as split by the authors of RevisitingCIL and LAMDA-PILOT, whose pages on GitHub "
+    "link to it",
+    layout="cub-200/train/CLASS/*.jpg and cub-200/test/CLASS/*.jpg (or the same in cub)",
+    expected=Expected(classes=200, train=9_430, test=2_358),
+    read=published_folders,
+)

@@ -4,16 +4,17 @@ For anyone's own images, and for the paper's data sets once unpacked; classes ar
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from ovor.data.base import Dataset, Integers, Mask, chance, for_testing
+from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing
 from ovor.data.class_names import folder_name, listed
-from ovor.data.images import SUFFIXES, at_home, find_images, read_image
+from ovor.data.images import SUFFIXES, at_home, decode, find_images
 from ovor.errors import OvorError
 
 SPLITS = {"train", "test", "val", "valid", "validation"}
@@ -21,17 +22,14 @@ ByClass = dict[str, list[Path]]  # the image files of each class
 
 
 @dataclass(frozen=True, eq=False)
-class Files:
+class Files(Images):
     """Labelled image files, read when they are asked for."""
 
     paths: tuple[Path, ...]
     labels: Integers
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
     def image(self, index: int) -> Image.Image:
-        return read_image(self.paths[index])
+        return decode(self.paths[index], self.paths[index])
 
     def origin(self, index: int) -> bytes | None:
         """Identify a file for the cache by its name and times, as reading it takes longer."""
@@ -54,15 +52,34 @@ def folder(path: str) -> Dataset:
         raise OvorError(f"There is no folder {root}: give the path of one with a folder per class.")
     name = f"folder:{path}"
     if (root / "train").is_dir() and (root / "test").is_dir():
-        train, test = (find_classes(root / part)[0] for part in ("train", "test"))
-        return _given_split(name, train, test, root)
+        return _given_split(name, root)
     classes, _ = find_classes(root)
     if classes.keys() <= SPLITS:  # else they would silently be learned as classes
         raise OvorError(
             f"{root} has {listed(list(classes))} but not both 'train' and 'test': "
             "add the missing one, or give the folder that holds the class folders."
         )
-    return _own_split(name, classes, root)
+    files = _files(classes, classes)
+    chances = np.array([chance(path.relative_to(root)) for path in files.paths])
+    tests = for_testing(chances, files.labels)
+    return Dataset(name, tuple(classes), files.chosen(~tests), files.chosen(tests))
+
+
+def _given_split(name: str, root: Path) -> Dataset:
+    train, test = (find_classes(root / part)[0] for part in ("train", "test"))
+    strange = sorted(test.keys() - train.keys())
+    if strange:
+        raise OvorError(
+            f"{listed(strange)} of {root / 'test'} has no training images: "
+            f"add a folder of that name to {root / 'train'} or remove it."
+        )
+    return Dataset(name, tuple(train), _files(train, train), _files(train, test))
+
+
+def _files(class_names: Iterable[str], paths: ByClass) -> Files:
+    groups = [paths.get(name, []) for name in class_names]
+    labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return Files(tuple(chain.from_iterable(groups)), labels)
 
 
 def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
@@ -87,29 +104,3 @@ def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
             f"add some ({' '.join(SUFFIXES)}) or remove the folder."
         )
     return classes, others
-
-
-def _given_split(name: str, train: ByClass, test: ByClass, root: Path) -> Dataset:
-    strange = sorted(test.keys() - train.keys())
-    if strange:
-        raise OvorError(
-            f"{listed(strange)} of {root / 'test'} has no training images: "
-            f"add a folder of that name to {root / 'train'} or remove it."
-        )
-    class_names = tuple(train)
-    return Dataset(name, class_names, _files(class_names, train), _files(class_names, test))
-
-
-def _own_split(name: str, classes: ByClass, root: Path) -> Dataset:
-    files = _files(tuple(classes), classes)
-    chances = np.array([chance(path.relative_to(root)) for path in files.paths])
-    tests = for_testing(chances, files.labels)
-    return Dataset(name, tuple(classes), files.chosen(~tests), files.chosen(tests))
-
-
-def _files(class_names: tuple[str, ...], paths: ByClass) -> Files:
-    counts = [len(paths.get(name, ())) for name in class_names]
-    return Files(
-        tuple(path for name in class_names for path in paths.get(name, ())),
-        np.repeat(np.arange(len(class_names)), counts),
-    )

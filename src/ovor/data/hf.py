@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from PIL import Image
 
-from ovor.data.base import Dataset, Integers, chance, for_testing, trainable
+from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing, trainable
 from ovor.data.class_names import listed
 from ovor.data.images import at_home, decode, reason
 from ovor.data.sources import warn
@@ -31,24 +31,25 @@ LOCAL = re.compile(r"[~./\\]|.*\\")  # how a path may begin that no name on the 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Images):
     """The images of one column, which are mapped from the disk, also in worker processes."""
 
     rows: Any  # datasets.Dataset with the images' column alone, undecoded
     column: str
     name: str
-    chosen: Integers
+    numbers: Integers
+    """of each image, its row"""
     labels: Integers
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    def chosen(self, mask: Mask) -> "Rows":
+        return replace(self, numbers=self.numbers[mask], labels=self.labels[mask])
 
     def image(self, index: int) -> Image.Image:
-        return decode(self.origin(index), f"in row {self.chosen[index]} of {self.name}")
+        return decode(self.origin(index), f"in row {self.numbers[index]} of {self.name}")
 
     def origin(self, index: int) -> bytes:
         """Read the file out of the column; or, where the column has a path only, from there."""
-        row = int(self.chosen[index])
+        row = int(self.numbers[index])
         image = self.rows[row][self.column]
         if image and image["bytes"]:
             return bytes(image["bytes"])
@@ -66,23 +67,25 @@ def hugging_face(text: str) -> Dataset:
     asked = _asked(query)
     splits = _load(_library(), place)
     train, test = _sides(splits, asked, place)
-    sides = [splits[side] for side in (train, test) if side]
-    image = _image_column(sides[0].features, asked, place)
-    label = _label_column(sides[0].features, asked, place)
-    _check_alike(sides, image, label, place)
-    sources = [f"split {side!r} of hf:{place}" for side in (train, test) if side]
-    names, labels = _labels(sides, label, sources)
-    chosen = [np.arange(len(own)) for own in labels]
-    if not test:
-        chances = np.array([chance(PurePosixPath(str(row))) for row in chosen[0]])
-        tests = for_testing(chances, labels[0])
-        chosen = [np.flatnonzero(~tests), np.flatnonzero(tests)]
-        labels, sides, sources = [labels[0][rows] for rows in chosen], sides * 2, sources * 2
+    tables = {f"split {side!r} of hf:{place}": splits[side] for side in (train, test) if side}
+    columns = splits[train].features
+    image, label = (_column(what, columns, asked, place) for what in ("image", "label"))
+    if not _can_be_label(columns[label]):
+        raise OvorError(
+            f"The column {label!r} of hf:{place} holds neither numbers nor names: name another, as "
+            f"hf:{place}?label=COLUMN."
+        )
+    _check_alike([table.features for table in tables.values()], image, label, place)
+    names, labels = _labels(tables, label)
     parts = [
-        Rows(_undecoded(side, image), image, source, rows, own)
-        for side, source, rows, own in zip(sides, sources, chosen, labels, strict=True)
+        Rows(_undecoded(table, image), image, source, np.arange(len(own)), own)
+        for (source, table), own in zip(tables.items(), labels, strict=True)
     ]
-    return trainable(Dataset(f"hf:{text}", names, parts[0], parts[1]))
+    if not test:
+        chances = np.array([chance(PurePosixPath(str(row))) for row in parts[0].numbers])
+        tests = for_testing(chances, labels[0])
+        parts = [parts[0].chosen(~tests), parts[0].chosen(tests)]
+    return trainable(Dataset(f"hf:{text}", names, *parts))
 
 
 def _library() -> ModuleType:
@@ -128,33 +131,27 @@ def _load(library: ModuleType, place: str) -> dict[str, Any]:
     except Exception as error:  # of the library, of pyarrow, of the network: many kinds
         # The library says that something went wrong, and its cause says what.
         why = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        raise OvorError(_unloadable(place, path, why)) from error
+        if path.is_dir():
+            raise OvorError(
+                f"{path} cannot be loaded as a data set ({reason(why)}): give a folder of whole "
+                ".parquet files, such as train-0.parquet and test-0.parquet, or one that "
+                "save_to_disk wrote."
+            ) from error
+        asked = all(os.environ.get(name, "0") in ("", "0") for name in OFFLINE)
+        unset = f"unset {' and '.join(OFFLINE)}, by which the hub is not asked"
+        raise OvorError(
+            f"hf:{place} cannot be loaded ({reason(why)}), and there is no folder of that name: "
+            f"{'check the name and the network' if asked else unset}, or fetch it elsewhere and "
+            "give its folder, as hf:PATH."
+        ) from error
     return dict(found) if isinstance(found, Mapping) else {"train": found}
-
-
-def _unloadable(place: str, path: Path, error: Exception) -> str:
-    if path.is_dir():
-        return (
-            f"{path} cannot be loaded as a data set ({reason(error)}): give a folder of whole "
-            ".parquet files, such as train-0.parquet and test-0.parquet, or one that save_to_disk "
-            "wrote."
-        )
-    advice = "check the name and the network"
-    if any(os.environ.get(name, "0") not in ("", "0") for name in OFFLINE):
-        advice = f"unset {' and '.join(OFFLINE)}, by which the hub is not asked"
-    return (
-        f"hf:{place} cannot be loaded ({reason(error)}), and there is no folder of that name: "
-        f"{advice}, or fetch it elsewhere and give its folder, as hf:PATH."
-    )
 
 
 def _sides(splits: dict[str, Any], asked: dict[str, str], place: str) -> tuple[str, str]:
     """Name the splits to train on and to test on; the latter is empty if there is none."""
-    for side in ("train", "test"):
-        if side in asked and asked[side] not in splits:
-            raise OvorError(
-                f"hf:{place} has no split {asked[side]!r}: choose from {', '.join(splits)}."
-            )
+    for name in filter(None, map(asked.get, ("train", "test"))):
+        if name not in splits:
+            raise OvorError(f"hf:{place} has no split {name!r}: choose from {', '.join(splits)}.")
     only = next(iter(splits)) if len(splits) == 1 else "train"
     train = asked.get("train", only)
     test = asked.get("test") or next((name for name in TESTS if name in splits), "")
@@ -166,67 +163,53 @@ def _sides(splits: dict[str, Any], asked: dict[str, str], place: str) -> tuple[s
     return train, "" if test == train else test
 
 
-def _image_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
-    """Choose the column of type Image; else the one of bytes, as files of other makers have."""
-    images = [name for name, kind in features.items() if isinstance(kind, _library().Image)]
-    encoded = [name for name, kind in features.items() if _holds_bytes(kind)]
-    return _column(images or encoded, features, asked, "image", place)
-
-
 def _holds_bytes(kind: Any) -> bool:
     inner = kind.get("bytes") if isinstance(kind, dict) else kind
     return getattr(inner, "dtype", None) in ("binary", "large_binary")
-
-
-def _label_column(features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
-    """Choose the column of type ClassLabel; else the one called label, or of numbers or text."""
-    classes = [name for name, kind in features.items() if isinstance(kind, _library().ClassLabel)]
-    others = [name for name, kind in features.items() if _can_be_label(kind)]
-    called = [name for name in others if name == "label"]
-    found = _column(classes or called or others, features, asked, "label", place)
-    if not _can_be_label(features[found]):
-        raise OvorError(
-            f"The column {found!r} of hf:{place} holds neither numbers nor names: name another, as "
-            f"hf:{place}?label=COLUMN."
-        )
-    return found
 
 
 def _can_be_label(kind: Any) -> bool:
     return re.fullmatch("u?int[0-9]+|(large_)?string", str(getattr(kind, "dtype", ""))) is not None
 
 
-def _column(
-    found: list[str], features: Mapping[str, Any], asked: dict[str, str], what: str, place: str
-) -> str:
-    if what in asked and asked[what] in features:
-        return asked[what]
-    if what in asked:
-        raise OvorError(
-            f"hf:{place} has no column {asked[what]!r}: choose from {', '.join(features)}."
-        )
-    if len(found) != 1:
-        several = f"several columns that may be the {what}, {listed(found)}"
-        said = (
-            several if found else f"no column that looks like the {what}, of {listed([*features])}"
-        )
-        already = "".join(f"{name}={value}&" for name, value in asked.items())
-        advice = f"say which, as hf:{place}?{already}{what}=COLUMN"
-        if not found and at_home(place).is_dir():
-            advice += f"; image files in a folder for each class are read as folder:{place}"
-        raise OvorError(f"hf:{place} has {said}: {advice}.")
-    return found[0]
+def _column(what: str, features: Mapping[str, Any], asked: dict[str, str], place: str) -> str:
+    """Choose the column that was asked for, or the one of type Image or ClassLabel.
+
+    Files of other makers have no such types: then the one of bytes, or the one called label or else
+    of numbers or text.
+    """
+    types = {"image": _library().Image, "label": _library().ClassLabel}
+    may_be = {"image": _holds_bytes, "label": _can_be_label}
+    typed = [name for name, kind in features.items() if isinstance(kind, types[what])]
+    others = [name for name, kind in features.items() if may_be[what](kind)]
+    called = [name for name in others if name == what == "label"]
+    found = typed or called or others
+    wanted = asked.get(what, "")
+    if wanted in features:
+        return wanted
+    if wanted:
+        raise OvorError(f"hf:{place} has no column {wanted!r}: choose from {', '.join(features)}.")
+    if len(found) == 1:
+        return found[0]
+    said = f"no column that looks like the {what}, of {listed([*features])}"
+    if found:
+        said = f"several columns that may be the {what}, {listed(found)}"
+    already = "".join(f"{name}={value}&" for name, value in asked.items())
+    advice = f"say which, as hf:{place}?{already}{what}=COLUMN"
+    if not found and at_home(place).is_dir():
+        advice += f"; image files in a folder for each class are read as folder:{place}"
+    raise OvorError(f"hf:{place} has {said}: {advice}.")
 
 
 def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
     """Refuse splits that differ: even if saved together, a label could mean two things."""
-    for features in (side.features for side in sides[1:]):
-        names = [getattr(own.get(label), "names", None) for own in (features, sides[0].features)]
-        if not {image, label} <= features.keys() or names[0] != names[1]:
-            raise OvorError(
-                f"The splits of hf:{place} differ in their columns {image!r} and {label!r}, or in "
-                "their classes: save them anew with the same."
-            )
+    first, last = sides[0], sides[-1]
+    names = [getattr(columns.get(label), "names", None) for columns in (first, last)]
+    if not {image, label} <= last.keys() or names[0] != names[1]:
+        raise OvorError(
+            f"The splits of hf:{place} differ in their columns {image!r} and {label!r}, or in "
+            "their classes: save them anew with the same."
+        )
 
 
 def _undecoded(rows: Any, column: str) -> Any:
@@ -240,23 +223,24 @@ def _undecoded(rows: Any, column: str) -> Any:
         ) from error
 
 
-def _labels(
-    sides: list[Any], column: str, sources: list[str]
-) -> tuple[tuple[str, ...], list[Integers]]:
-    """Return class names and each side's labels; labels without names are sorted by value."""
-    arrays = [side.select_columns([column]).with_format("arrow")[:][column] for side in sides]
-    names = getattr(sides[0].features[column], "names", None)
-    for array, source in zip(arrays, sources, strict=True):
+def _labels(tables: dict[str, Any], column: str) -> tuple[tuple[str, ...], list[Integers]]:
+    """Return class names and each table's labels; labels without names are sorted by value."""
+    arrays = {
+        source: table.select_columns([column]).with_format("arrow")[:][column]
+        for source, table in tables.items()
+    }
+    for source, array in arrays.items():
         if array.null_count:
             row = int(np.flatnonzero(array.is_null().to_numpy())[0])
             raise OvorError(
                 f"Row {row} of {source} has no label in its column {column!r}: remove the row, "
                 "or fill it."
             )
+    names = getattr(next(iter(tables.values())).features[column], "names", None)
     if names is None:
-        return _by_value(arrays)
-    labels = [array.to_numpy().astype(np.int64) for array in arrays]
-    for own, source in zip(labels, sources, strict=True):
+        return _by_value([*arrays.values()])
+    labels = [array.to_numpy().astype(np.int64) for array in arrays.values()]
+    for source, own in zip(tables, labels, strict=True):
         strange = np.flatnonzero((own < 0) | (own >= len(names)))
         if len(strange):
             raise OvorError(

@@ -1,6 +1,5 @@
 """ImageNet-A in the only split that is published, by RevisitingCIL and LAMDA-PILOT, as folders."""
 
-from ovor.data.base import Dataset
 from ovor.data.sources import Expected, Source, published_folders
 
 SOURCE = Source(
@@ -11,8 +10,5 @@ SOURCE = Source(
     "split)",
     layout="imagenet-a/train/CLASS/*.jpg and imagenet-a/test/CLASS/*.jpg",
     expected=Expected(classes=200, train=5981, test=1519),
+    read=published_folders,
 )
-
-
-def imagenet_a(expected: Expected = SOURCE.expected) -> Dataset:
-    return published_folders(SOURCE, SOURCE.find(), expected)

@@ -13,63 +13,34 @@ import yaml  # type: ignore[import-untyped]  # its stubs: one more package for o
 
 from ovor.data.base import Dataset
 from ovor.data.folders import Files
-from ovor.data.sources import (
-    Expected,
-    Source,
-    checked,
-    pilot_split,
-    split_in_folders,
-    with_lists,
-)
+from ovor.data.sources import Expected, Source, published_folders
 from ovor.errors import OvorError
 
 LISTS = ("imagenet-r_train.yaml", "imagenet-r_test.yaml")
-SOURCE = Source(
-    name="imagenet-r",
-    places=("imagenet-r",),
-    get="imagenet-r.tar, which its authors publish in hendrycks/imagenet-r on GitHub, and the "
-    "lists imagenet-r_train.yaml and imagenet-r_test.yaml from dataloaders/splits of "
-    "GT-RIPL/CODA-Prompt on GitHub",
-    layout="imagenet-r/WNID/*.jpg, imagenet-r/imagenet-r_train.yaml and "
-    "imagenet-r/imagenet-r_test.yaml",
-    expected=Expected(classes=200, train=24_000, test=6_000),
-    holds_it=with_lists(*LISTS, "splits"),
-)
-PILOT = Source(
-    name="imagenet-r:pilot",
-    places=("imagenet-r",),
-    get="ImageNet-R as split by the authors of LAMDA-PILOT, whose page on GitHub links to it",
-    layout="imagenet-r/train/CLASS/*.jpg and imagenet-r/test/CLASS/*.jpg",
-    expected=SOURCE.expected,
-    holds_it=split_in_folders,
-)
 Listed = dict[str, int]  # CLASS/FILE -> label, in the list's order
 
 
-def imagenet_r(expected: Expected = SOURCE.expected) -> Dataset:
-    root = SOURCE.find()
-    train, test = (_listed(_split_file(root, name)) for name in LISTS)
+def _read(source: Source, root: Path) -> Dataset:
+    train, test = (_listed(_split_file(source, root, name)) for name in LISTS)
     both = train.keys() & test.keys()
     if both:
         raise OvorError(
             f"The lists in {root} share {len(both)} images, such as {min(both)}: take both from "
             "the same copy of CODA-Prompt."
         )
+    # All images, also in a copy that was sorted into train and test by another split.
+    folders = (root / "train", root / "test", root)
+    on_disk = {f"{p.parent.name}/{p.name}": p for folder in folders for p in folder.glob("*/*")}
     names = _class_names(root, train | test)
-    on_disk = _on_disk(root)
-    dataset = Dataset(SOURCE.name, names, _files(root, train, on_disk), _files(root, test, on_disk))
-    return checked(dataset, expected, root)
+    parts = (_files(root, listed, on_disk) for listed in (train, test))
+    return Dataset(source.name, names, *parts)
 
 
-def imagenet_r_pilot(expected: Expected = PILOT.expected) -> Dataset:
-    return pilot_split(PILOT, expected)
-
-
-def _split_file(root: Path, name: str) -> Path:
+def _split_file(source: Source, root: Path, name: str) -> Path:
     for path in (root / name, root / "splits" / name):
         if path.is_file():
             return path
-    raise SOURCE.lacks(root, f"{name}, here or in splits")
+    raise source.lacks(root, f"{name}, here or in splits")
 
 
 def _listed(path: Path) -> Listed:
@@ -78,7 +49,7 @@ def _listed(path: Path) -> Listed:
         paths, labels = _column(content, "data"), _column(content, "targets")
         if len(paths) != len(labels):
             raise ValueError(f"it has {len(paths):,} images and {len(labels):,} labels")
-        pairs = [(_class_and_file(p), _label(t)) for p, t in zip(paths, labels, strict=True)]
+        pairs = [_pair(path, label) for path, label in zip(paths, labels, strict=True)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise OvorError(
@@ -102,17 +73,13 @@ def _column(content: object, name: str) -> list[object]:
     return column
 
 
-def _class_and_file(path: object) -> str:
-    """Return what identifies an image: copies of the lists differ in the folders before it."""
-    if not isinstance(path, str) or path.count("/") < 1:
+def _pair(path: object, label: object) -> tuple[str, int]:
+    """Return CLASS/FILE, as copies of the lists differ in the folders before it, and the label."""
+    if not isinstance(path, str) or "/" not in path:
         raise ValueError(f"{path!r} is no path of the form CLASS/FILE")
-    return "/".join(path.split("/")[-2:])
-
-
-def _label(target: object) -> int:
-    if not isinstance(target, int) or isinstance(target, bool) or target < 0:
-        raise ValueError(f"{target!r} is no label")
-    return target
+    if type(label) is not int or label < 0:
+        raise ValueError(f"{label!r} is no label")
+    return "/".join(path.split("/")[-2:]), label
 
 
 def _class_names(root: Path, listed: Listed) -> tuple[str, ...]:
@@ -127,14 +94,6 @@ def _class_names(root: Path, listed: Listed) -> tuple[str, ...]:
     return names
 
 
-def _on_disk(root: Path) -> dict[str, Path]:
-    """Find all images, also in a copy that was sorted into train and test by another split."""
-    parents = (root / "train", root / "test", root)
-    return {
-        f"{path.parent.name}/{path.name}": path for parent in parents for path in parent.glob("*/*")
-    }
-
-
 def _files(root: Path, listed: Listed, on_disk: dict[str, Path]) -> Files:
     missing = [path for path in listed if path not in on_disk]
     if missing:
@@ -145,3 +104,25 @@ def _files(root: Path, listed: Listed, on_disk: dict[str, Path]) -> Files:
     return Files(
         tuple(on_disk[path] for path in listed), np.array(list(listed.values()), dtype=np.int64)
     )
+
+
+SOURCE = Source(
+    name="imagenet-r",
+    places=("imagenet-r",),
+    get="imagenet-r.tar, which its authors publish in hendrycks/imagenet-r on GitHub, and the "
+    "lists imagenet-r_train.yaml and imagenet-r_test.yaml from dataloaders/splits of "
+    "GT-RIPL/CODA-Prompt on GitHub",
+    layout="imagenet-r/WNID/*.jpg, imagenet-r/imagenet-r_train.yaml and "
+    "imagenet-r/imagenet-r_test.yaml",
+    expected=Expected(classes=200, train=24_000, test=6_000),
+    read=_read,
+    lists=(*LISTS, "splits"),
+)
+PILOT = Source(
+    name="imagenet-r:pilot",
+    places=("imagenet-r",),
+    get="ImageNet-R as split by the authors of LAMDA-PILOT, whose page on GitHub links to it",
+    layout="imagenet-r/train/CLASS/*.jpg and imagenet-r/test/CLASS/*.jpg",
+    expected=SOURCE.expected,
+    read=published_folders,
+)

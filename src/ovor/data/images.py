@@ -7,6 +7,7 @@ is wrong with it is said in the same sentence.
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ovor.data.base import Integers
+from ovor.data.base import Images, Integers
 from ovor.errors import OvorError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -26,27 +27,22 @@ Picture = Any  # str, Path, Image.Image, uint8 array (H, W[, C]) or tensor (C, H
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class Pictures(Images):
     """Labelled images of any kind that `to_image` takes, converted when they are asked for."""
 
     items: Any
     """a sequence of them, or one array of many"""
     labels: Integers
 
-    def __len__(self) -> int:
-        return len(self.items)
-
     def image(self, index: int) -> Image.Image:
         return to_image(self.items[index])
-
-
-# --- from any kind of image to RGB
 
 
 def to_image(picture: Picture) -> Image.Image:
     """Return an upright RGB image of a path, a Pillow image, an array or a tensor."""
     if isinstance(picture, str | Path):
-        return read_image(at_home(picture))
+        path = at_home(picture)
+        return decode(path, path)
     if isinstance(picture, Image.Image):
         return _from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
@@ -57,10 +53,6 @@ def to_image(picture: Picture) -> Image.Image:
         f"An image cannot be a {type(picture).__name__}: give a path, a Pillow image, a uint8 "
         "array (height, width, channels) or a tensor (channels, height, width)."
     )
-
-
-def read_image(path: Path) -> Image.Image:
-    return decode(path, path)
 
 
 def decode(source: Encoded, name: object) -> Image.Image:
@@ -89,11 +81,7 @@ def decode(source: Encoded, name: object) -> Image.Image:
         ) from error
 
 
-def _accept(image: Image.Image) -> None:
-    """Accept every image."""
-
-
-def upright_rgb(source: Encoded, check: Callable[[Image.Image], None] = _accept) -> Image.Image:
+def upright_rgb(source: Encoded, check: Callable[[Image.Image], None] | None = None) -> Image.Image:
     """Decode an image as a viewer shows it: upright, on white where it is transparent, in RGB.
 
     `check` sees the image before it is decoded, when its size is known, and may raise. Of a moving
@@ -101,17 +89,12 @@ def upright_rgb(source: Encoded, check: Callable[[Image.Image], None] = _accept)
     """
     file = BytesIO(source) if isinstance(source, bytes) else source
     with Image.open(file, formats=FORMATS) as image:
-        check(image)
+        if check:
+            check(image)
         image.load()  # here, where the caller catches what is broken
-        _turn_upright(image)
+        with suppress(Exception):  # the pixels are whole: with a broken EXIF it shows as it lies
+            ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
         return to_rgb(image)
-
-
-def _turn_upright(image: Image.Image) -> None:
-    try:
-        ImageOps.exif_transpose(image, in_place=True)  # else it is copied even if upright
-    except Exception:  # the pixels are whole, and without its EXIF a picture shows as it lies
-        return
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -174,9 +157,6 @@ def _from_pixels(array: NDArray[Any]) -> Image.Image:
         )
     grey = array.reshape(array.shape[:2]) if channels == 1 else array
     return to_rgb(Image.fromarray(np.ascontiguousarray(grey)))
-
-
-# --- from paths and collections to single images
 
 
 def at_home(path: str | Path) -> Path:

@@ -102,7 +102,7 @@ def _plain_view(images: Images, transform: Transform, index: int) -> Image.Image
 
 
 @dataclass(frozen=True, eq=False)
-class _BatchMaker:
+class _BatchMaker(TorchDataset[Batch | OvorError]):
     """Makes batch number b on demand and all at once, which is cheaper than image by image."""
 
     look: Callable[[int], Image.Image]
@@ -115,7 +115,14 @@ class _BatchMaker:
     def __len__(self) -> int:
         return -(-len(self.indices) // self.batch_size)
 
-    def __getitem__(self, number: int) -> Batch:
+    def __getitem__(self, number: int) -> Batch | OvorError:
+        """Return a batch, or the user's error: raised in a worker it would become a traceback."""
+        try:
+            return self._batch(number)
+        except OvorError as error:
+            return error
+
+    def _batch(self, number: int) -> Batch:
         whole = slice(number * self.batch_size, (number + 1) * self.batch_size)
         rows = self.rows(len(self.indices[whole]))
         indices = self.indices[whole][rows].tolist()
@@ -125,33 +132,16 @@ class _BatchMaker:
         return torch.from_numpy(pixels), torch.from_numpy(self.labels[whole][rows].copy())
 
 
-@dataclass(frozen=True, eq=False)
-class _ForWorkers(TorchDataset[Batch | OvorError]):
-    """Hands the user's errors over as values: raised in a worker they would become a traceback."""
-
-    batches: _BatchMaker
-
-    def __getitem__(self, number: int) -> Batch | OvorError:
-        try:
-            return self.batches[number]
-        except OvorError as error:
-            return error
-
-
 def _load(batches: _BatchMaker, workers: int, numbers: Sequence[int] | None) -> Iterator[Batch]:
-    numbers = range(len(batches)) if numbers is None else numbers
-    if not workers:
-        yield from (batches[number] for number in numbers)
-        return
     with warnings.catch_warnings():  # torch advises against more workers than cores, twice
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         # With a generator of its own the loader leaves torch's global one alone.
         loader: DataLoader[Batch | OvorError] = DataLoader(
-            _ForWorkers(batches),
+            batches,
             batch_size=None,
-            sampler=numbers,
+            sampler=range(len(batches)) if numbers is None else numbers,
             num_workers=workers,
-            multiprocessing_context=_way_to_start(),
+            multiprocessing_context=_way_to_start() if workers else None,
             generator=torch.Generator(),
             worker_init_fn=_end_with_parent,
         )

@@ -28,14 +28,10 @@ def icarl(classes: int, seed: int) -> list[int]:
     return [int(c) for c in np.random.RandomState(1993).permutation(classes)]
 
 
+# From the number of classes and the seed to the original class ids, in the order of their arrival.
 ORDERS: dict[str, Callable[[int, int], list[int]]] = {
     "paper": paper,
     "shuffled": shuffled,
     "icarl": icarl,
     "natural": natural,
 }
-
-
-def class_order(name: str, classes: int, seed: int) -> list[int]:
-    """Return the original class ids in the order of their arrival."""
-    return ORDERS[name](classes, seed)

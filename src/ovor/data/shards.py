@@ -7,72 +7,23 @@ manifest.json; docs/data.md has the layouts. Images stay in the order of the sha
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from glob import glob
+from itertools import accumulate
 from pathlib import Path
-from typing import Annotated
 
 import bracex
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic import TypeAdapter, ValidationError
 
 from ovor.data.base import Dataset, for_testing, trainable
 from ovor.data.images import at_home
-from ovor.data.sources import warn
-from ovor.data.tar_images import (
-    Rule,
-    Samples,
-    Shard,
-    kept_index,
-    make_index,
-    stamped,
-    tar_images,
-)
+from ovor.data.tar_images import PLACE, Manifest, Splits, TarImages, indexed
 from ovor.errors import OvorError, explain
 
 MANIFEST = "manifest.json"
 SIDE = re.compile(r"(?<![a-z])(train|test|val(?![a-z])|valid)")
-LONG = 2**30  # bytes of shards whose index takes long enough to say so
 MOST = 1_000_000  # names that a pattern may stand for; more is a slip of the pen
-STRICT = ConfigDict(extra="forbid", strict=True)
-Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
-Part = tuple[Shard, Samples]
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class Splits:
-    """The shards of each side as names, globs and brace ranges, relative to the manifest."""
-
-    train: Patterns
-    test: Patterns
-
-
-@checked_dataclass(frozen=True, config=STRICT)
-class Manifest:
-    """What manifest.json beside shards may say; docs/data.md has an example."""
-
-    classes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """names by label, in the order that seed 0 learns them; without them, the labels themselves"""
-    splits: Splits | None = None
-    """which shards train and which test; without them, the names of the shards tell"""
-    label: Annotated[str, Field(pattern=r"^(cls|json:.+)$")] = "cls"
-    """of every sample: its member .cls, or a field of its member .json, as in json:field"""
-    image: str = ""
-    """ending of the image where samples have several, such as jpg beside mask.png"""
-
-    def __post_init__(self) -> None:
-        if len(set(self.classes)) < len(self.classes):
-            twice = next(name for name in self.classes if self.classes.count(name) > 1)
-            raise ValueError(f"the class {twice!r} is listed twice")
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Shards to train on and to test on; without the latter, some images of the former test."""
-
-    train: list[Path]
-    test: list[Path]
+Sides = tuple[list[Path], list[Path]]  # to train on and to test on; the latter may be empty
 
 
 def shards(pattern: str) -> Dataset:
@@ -83,18 +34,17 @@ def shards(pattern: str) -> Dataset:
             f"{pattern} is an address, but shards are read from a disk: download them, or mount "
             "what holds them."
         )
-    manifest, sides = _given(pattern)
-    rule = Rule(manifest.label, manifest.image, manifest.classes)
-    parts = _indexed([*sides.train, *sides.test], rule)
-    labels = np.concatenate([samples["label"] for _, samples in parts]).astype(np.int64)
-    names = manifest.classes
+    manifest, (train, test) = _given(pattern)
+    files, parts = zip(*indexed([*train, *test], manifest), strict=True)
+    counts, samples = [len(part) for part in parts], np.concatenate(parts)
+    names, labels = manifest.classes, samples["label"].astype(np.int64)
     if not names:  # then the labels name the classes, and may leave numbers out
         numbers, labels = np.unique(labels, return_inverse=True)
         names = tuple(map(str, numbers))
-    tests = np.repeat(np.arange(len(parts)) >= len(sides.train), [len(s) for _, s in parts])
-    if not sides.test:
-        tests = for_testing(np.concatenate([samples["chance"] for _, samples in parts]), labels)
-    images = tar_images(parts, labels)
+    shard = np.repeat(np.arange(len(files)), counts)
+    places = np.rec.fromarrays([shard, samples["offset"], samples["size"]], PLACE)
+    images = TarImages(files, places, labels)
+    tests = shard >= len(train) if test else for_testing(samples["chance"], labels)
     name = f"shards:{pattern}"
     return trainable(Dataset(name, names, images.chosen(~tests), images.chosen(tests)))
 
@@ -163,19 +113,13 @@ def _find(patterns: Iterable[str], folder: Path = Path()) -> list[Path]:
 
 def expand(pattern: str) -> list[str]:
     """List the names that braces stand for, as in train-{000..009}.tar, in their order."""
-    depth = 0
-    for letter in pattern:
-        depth += (letter == "{") - (letter == "}")
-        if depth < 0:
-            break
-    if depth:  # bracex would leave such braces as they are
+    depths = [*accumulate(((letter == "{") - (letter == "}") for letter in pattern), initial=0)]
+    if min(depths) < 0 or depths[-1]:  # bracex would leave such braces as they are
         raise OvorError(
             f"{pattern!r} opens or closes a brace too many: write it as a-{{00..09}}.tar."
         )
+    literal = pattern.replace("\\", r"\\")  # a backslash parts folders here, and escapes nothing
     try:
-        literal = pattern.replace(
-            "\\", r"\\"
-        )  # a backslash parts folders here, and escapes nothing
         return bracex.expand(literal, limit=MOST, return_empty=True)
     except bracex.ExpansionLimitException as error:
         raise OvorError(
@@ -184,18 +128,17 @@ def expand(pattern: str) -> list[str]:
 
 
 def _listed(splits: Splits, manifest: Path) -> Sides:
-    sides = Sides(_find(splits.train, manifest.parent), _find(splits.test, manifest.parent))
-    both = [path for path in sides.test if path in sides.train]
+    train, test = (_find(names, manifest.parent) for names in (splits.train, splits.test))
+    both = [path for path in test if path in train]
     if both:
         raise OvorError(f"{manifest} lists {both[0].name} for training and for testing: drop one.")
-    return sides
+    return train, test
 
 
 def _some_of(sides: Sides, files: list[Path], manifest: Path) -> Sides:
     """Keep the manifest's shards that the pattern names, which may not name others."""
     wanted = {file.resolve() for file in files}
-    train = [path for path in sides.train if path.resolve() in wanted]
-    test = [path for path in sides.test if path.resolve() in wanted]
+    train, test = ([path for path in side if path.resolve() in wanted] for side in sides)
     strange = sorted(wanted - {path.resolve() for path in (*train, *test)})
     if strange:
         raise OvorError(
@@ -206,7 +149,7 @@ def _some_of(sides: Sides, files: list[Path], manifest: Path) -> Sides:
             f"The pattern names no {'test' if train else 'training'} shard of {manifest}: widen "
             f"it, or give shards:{manifest}."
         )
-    return Sides(train, test)
+    return train, test
 
 
 def _by_name(files: list[Path]) -> Sides:
@@ -216,24 +159,11 @@ def _by_name(files: list[Path]) -> Sides:
     train = [path for path in files if named[path] == {"train"}]
     test = [path for path in files if named[path] and "train" not in named[path]]
     if len(words) < 2:
-        return Sides(files, [])
+        return files, []
     if len(words) > 2 or len(train) + len(test) < len(files) or not train:
         raise OvorError(
             f"The names of the shards, such as {files[0].name}, do not tell which are for training "
             f"and which for testing: list them in {files[0].parent / MANIFEST}, as "
             '"splits": {"train": [...], "test": [...]}.'
         )
-    return Sides(train, test)
-
-
-def _indexed(files: list[Path], rule: Rule) -> list[Part]:
-    """Read the index of every shard, or make it."""
-    stamps = [stamped(path) for path in files]
-    kept = {shard: kept_index(shard, rule) for shard in stamps}
-    size = sum(shard.size for shard, samples in kept.items() if samples is None)
-    if size > LONG:
-        warn(f"Indexing {size / 1e9:.0f} GB of shards, which is done once.")
-    return [
-        (shard, make_index(shard, rule) if samples is None else samples)
-        for shard, samples in kept.items()
-    ]
+    return train, test

@@ -41,21 +41,64 @@ class Source:
     layout: str
     """what must then be in the data folder"""
     expected: Expected
-    holds_it: Callable[[Path], bool] = Path.exists
-    """whether a place has this data set, whole or not, and not another split of the same images"""
+    read: Callable[["Source", Path], Dataset]
+    """reads what lies at a place; it need not count classes and images"""
+    lists: tuple[str, ...] = ()
+    """files by any of which this split is told from another one, in folders train and test"""
 
-    def looked(self) -> tuple[Path, ...]:
-        """List the paths at which this data set may lie."""
-        return tuple(data_folder() / place for place in self.places)
+    def load(self) -> Dataset:
+        """Read this data set; refuse a copy without all classes, and warn of other counts."""
+        root = self.find()
+        dataset = self.read(self, root)
+        self._check(dataset, root)
+        if self.name.endswith(":pilot"):
+            warn(
+                f"{self.name} is another split, in another class order, than the paper's "
+                f"{self.name.removesuffix(':pilot')}: its numbers are not comparable with the "
+                "paper's."
+            )
+        return dataset
+
+    def _check(self, dataset: Dataset, root: Path) -> None:
+        counts = Expected(len(dataset.class_names), len(dataset.train), len(dataset.test))
+        if counts.classes != self.expected.classes:
+            raise OvorError(
+                f"{root} has {counts.classes} classes, but {self.name} has "
+                f"{self.expected.classes}: unpack it anew, and leave nothing else in its folders."
+            )
+        for part, images in (("training", dataset.train), ("test", dataset.test)):
+            empty = np.flatnonzero(np.bincount(images.labels, minlength=counts.classes) == 0)
+            if len(empty):
+                raise OvorError(
+                    f"{root} has no {part} images of {len(empty)} of the {counts.classes} classes "
+                    f"of {self.name}, such as '{dataset.class_names[empty[0]]}': unpack it anew."
+                )
+        if counts != self.expected:
+            warn(
+                f"{root} has {counts.train:,} training and {counts.test:,} test images where "
+                f"{self.name} has {self.expected.train:,} and {self.expected.test:,}, so results "
+                "may not be comparable."
+            )
+
+    def _places(self) -> list[Path]:
+        """List the places where something lies."""
+        paths = (data_folder() / place for place in self.places)
+        return [path for path in paths if path.exists()]
 
     def found(self) -> Path | None:
         """Return the first path that holds this data set, if one does."""
-        places = (place for place in self.looked() if place.exists() and self.holds_it(place))
-        return next(places, None)
+        return next(filter(self._is_at, self._places()), None)
+
+    def _is_at(self, place: Path) -> bool:
+        """Tell this data set, whole or not, from another split of the same images."""
+        as_folders = (place / "train").is_dir() or (place / "test").is_dir()
+        if self.lists:
+            return any((place / name).exists() for name in self.lists) or not as_folders
+        return as_folders or not self.name.endswith(":pilot")
 
     def find(self) -> Path:
         """Return where it is; else a place that exists, whose reader then says what it lacks."""
-        place = self.found() or next((place for place in self.looked() if place.exists()), None)
+        place = self.found() or next(iter(self._places()), None)
         if place is not None:
             return place
         data = data_folder()
@@ -87,43 +130,7 @@ def held(place: Path) -> str:
     return f"holds {listed}" if names else "is empty"
 
 
-def split_in_folders(place: Path) -> bool:
-    return (place / "train").is_dir() or (place / "test").is_dir()
-
-
-def with_lists(*names: str) -> Callable[[Path], bool]:
-    """Return a `holds_it` for images that come with such lists, not as folders train and test."""
-
-    def holds_it(place: Path) -> bool:
-        return any((place / name).exists() for name in names) or not split_in_folders(place)
-
-    return holds_it
-
-
-def checked(dataset: Dataset, expected: Expected, root: Path) -> Dataset:
-    """Return the data set itself; refuse it if classes are missing, warn if images are."""
-    classes, train, test = len(dataset.class_names), len(dataset.train), len(dataset.test)
-    if classes != expected.classes:
-        raise OvorError(
-            f"{root} has {classes} classes, but {dataset.name} has {expected.classes}: "
-            "unpack it anew, and leave nothing else in its folders."
-        )
-    for part, images in (("training", dataset.train), ("test", dataset.test)):
-        empty = np.flatnonzero(np.bincount(images.labels, minlength=classes) == 0)
-        if len(empty):
-            raise OvorError(
-                f"{root} has no {part} images of {len(empty)} of the {classes} classes of "
-                f"{dataset.name}, such as '{dataset.class_names[empty[0]]}': unpack it anew."
-            )
-    if (train, test) != (expected.train, expected.test):
-        warn(
-            f"{root} has {train:,} training and {test:,} test images where {dataset.name} has "
-            f"{expected.train:,} and {expected.test:,}, so results may not be comparable."
-        )
-    return dataset
-
-
-def published_folders(source: Source, root: Path, expected: Expected) -> Dataset:
+def published_folders(source: Source, root: Path) -> Dataset:
     """Read root/train/CLASS and root/test/CLASS; labels follow the sorted names."""
     if not ((root / "train").is_dir() and (root / "test").is_dir()):
         raise OvorError(
@@ -131,21 +138,9 @@ def published_folders(source: Source, root: Path, expected: Expected) -> Dataset
             f"expected: {source.advice()}."
         )
     try:
-        dataset = folder(str(root))
+        return replace(folder(str(root)), name=source.name)
     except OvorError as error:  # it advises on folders of one's own, where a class may go
         raise OvorError(f"{error} A whole {source.name} is not so: unpack it anew.") from error
-    return checked(replace(dataset, name=source.name), expected, root)
-
-
-def pilot_split(source: Source, expected: Expected) -> Dataset:
-    """Read the split of LAMDA-PILOT, and warn that it is not the paper's."""
-    dataset = published_folders(source, source.find(), expected)
-    usual = source.name.removesuffix(":pilot")
-    warn(
-        f"{source.name} is another split, in another class order, than the paper's {usual}: "
-        "its numbers are not comparable with the paper's."
-    )
-    return dataset
 
 
 def warn(sentence: str) -> None:

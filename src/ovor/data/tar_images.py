@@ -13,28 +13,35 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ovor.data.base import Integers, Mask, chance
+from ovor.data.base import Images, Integers, Mask, chance
 from ovor.data.cache import written
 from ovor.data.class_names import listed
 from ovor.data.images import SUFFIXES, at_home, decode, reason
+from ovor.data.sources import warn
 from ovor.errors import OvorError
 
+STRICT = ConfigDict(extra="forbid", strict=True)
+Patterns = Annotated[tuple[str, ...], Field(min_length=1)]
 FOLDER = "~/.cache/ovor/shards"
 SCHEMA = 1  # to be raised when the same shard gives another index
 SAMPLE = np.dtype(
     [("offset", np.int64), ("size", np.int64), ("label", np.int32), ("chance", np.float64)]
 )
 Samples = NDArray[np.void]  # of SAMPLE, in the order of the tar
+PLACE = np.dtype([("shard", np.int32), ("offset", np.int64), ("size", np.int64)])
+LONG = 2**30  # bytes of shards whose index takes long enough to say so
 LARGEST = 2**31 - 1  # number that a label may be
 BLOCK = 512  # a tar consists of these
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
@@ -52,58 +59,76 @@ class Shard:
     modified: int
     """nanoseconds"""
 
+    @property
+    def stamp(self) -> list[int]:
+        return [SCHEMA, self.size, self.modified]
 
-@dataclass(frozen=True)
-class Rule:
-    """Which members of a sample are its image and its label, and what a label means."""
 
-    label: str = "cls"
+@checked_dataclass(frozen=True, config=STRICT)
+class Splits:
+    """The shards of each side as names, globs and brace ranges, relative to the manifest."""
+
+    train: Patterns
+    test: Patterns
+
+
+@checked_dataclass(frozen=True, config=STRICT)
+class Manifest:
+    """What manifest.json beside shards may say; docs/data.md has an example."""
+
+    classes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """names by label, in the order that seed 0 learns them; without them, the labels themselves"""
+    splits: Splits | None = None
+    """which shards train and which test; without them, the names of the shards tell"""
+    label: Annotated[str, Field(pattern=r"^(cls|json:.+)$")] = "cls"
+    """of every sample: its member .cls, or a field of its member .json, as in json:field"""
     image: str = ""
-    classes: tuple[str, ...] = ()
+    """ending of the image where samples have several, such as jpg beside mask.png"""
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise ValueError(f"the class {twice!r} is listed twice")
 
     @cached_property
     def positions(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self.classes)}
 
+    @property
+    def label_endings(self) -> tuple[str, ...]:
+        return ("json",) if self.label.startswith("json:") else ("cls", "cls.txt")
+
+    def is_image(self, ending: str) -> bool:
+        return ending == self.image.lower() if self.image else f".{ending}".endswith(SUFFIXES)
+
 
 @dataclass(frozen=True, eq=False)
-class TarImages:
+class TarImages(Images):
     """Labelled images of some shards, each of which is opened by the process that reads it."""
 
     shards: tuple[Shard, ...]
-    places: NDArray[np.int32]
-    """of each image, the position of its shard"""
-    offsets: Integers
-    sizes: Integers
+    places: NDArray[np.void]  # of PLACE
     labels: Integers
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def chosen(self, mask: Mask) -> "TarImages":
-        return TarImages(
-            self.shards,
-            self.places[mask],
-            self.offsets[mask],
-            self.sizes[mask],
-            self.labels[mask],
-        )
+        return TarImages(self.shards, self.places[mask], self.labels[mask])
 
     def image(self, index: int) -> Image.Image:
-        member = Member(self.shards[self.places[index]], int(self.offsets[index]))
-        return decode(self.origin(index), member)
+        shard, offset, _ = self.places[index].item()
+        return decode(self.origin(index), Member(self.shards[shard], offset))
 
     def origin(self, index: int) -> bytes:
         """Read an image's file out of the tar; at its place, without seeking, for threads' sake."""
-        shard = self.shards[self.places[index]]
-        file = _opened(shard)
-        stat = os.fstat(file.fileno())
+        position, offset, size = self.places[index].item()
+        shard = self.shards[position]
+        file = _opened(shard).fileno()
+        stat = os.fstat(file)
         if (stat.st_size, stat.st_mtime_ns) != (shard.size, shard.modified):
             raise OvorError(
                 f"{shard.path} changed during the run: start the run anew, and leave its shards "
                 "alone meanwhile."
             )
-        return os.pread(file.fileno(), int(self.sizes[index]), int(self.offsets[index]))
+        return os.pread(file, size, offset)
 
 
 @lru_cache(maxsize=OPEN)
@@ -130,53 +155,42 @@ class Member:
         return f"{next(found, f'at byte {self.offset:,}')} in {self.shard.path}"
 
 
-def tar_images(parts: Sequence[tuple[Shard, Samples]], labels: Integers) -> TarImages:
-    """Join the samples of the shards, one shard after the other; `labels` go with them."""
-    counts = [len(samples) for _, samples in parts]
-    return TarImages(
-        tuple(shard for shard, _ in parts),
-        np.repeat(np.arange(len(parts), dtype=np.int32), counts),
-        np.concatenate([samples["offset"] for _, samples in parts]),
-        np.concatenate([samples["size"] for _, samples in parts]),
-        labels,
-    )
+def indexed(paths: list[Path], manifest: Manifest) -> Iterator[tuple[Shard, Samples]]:
+    """Yield every shard with its index, which is read or else made."""
+    stats = {path: path.stat() for path in paths}
+    shards = [Shard(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()]
+    kept = {shard: _kept_index(shard, manifest) for shard in shards}
+    size = sum(shard.size for shard, samples in kept.items() if samples is None)
+    if size > LONG:
+        warn(f"Indexing {size / 1e9:.0f} GB of shards, which is done once.")
+    for shard, samples in kept.items():
+        yield shard, _make_index(shard, manifest) if samples is None else samples
 
 
-# --- the index
-
-
-def stamped(path: Path) -> Shard:
-    stat = path.stat()
-    return Shard(path, stat.st_size, stat.st_mtime_ns)
-
-
-def kept_index(shard: Shard, rule: Rule) -> Samples | None:
+def _kept_index(shard: Shard, manifest: Manifest) -> Samples | None:
     """Read the index from disk; None if it is missing, damaged, or older than the shard."""
     try:
-        with np.load(_place(shard, rule)) as arrays:
+        with np.load(_place(shard, manifest)) as arrays:
             stamp, samples = arrays["stamp"], arrays["samples"]
     except Exception:  # damage shows in the zip, its checksum, numpy's header or a missing array
         return None
-    fits = samples.dtype == SAMPLE and stamp.tolist() == _stamp(shard)
+    fits = samples.dtype == SAMPLE and stamp.tolist() == shard.stamp
     return samples if fits else None
 
 
-def make_index(shard: Shard, rule: Rule) -> Samples:
+def _make_index(shard: Shard, manifest: Manifest) -> Samples:
     """Make the index of a shard, and keep it on disk for the next run."""
-    samples = np.fromiter(_samples(shard, rule), SAMPLE)
+    samples = np.fromiter(_samples(shard, manifest), SAMPLE)
     # Without it the next run takes longer, no more.
-    with contextlib.suppress(OSError), written(_place(shard, rule)) as file:
-        np.savez(file, stamp=np.array(_stamp(shard)), samples=samples)
+    with contextlib.suppress(OSError), written(_place(shard, manifest)) as file:
+        np.savez(file, stamp=np.array(shard.stamp), samples=samples)
     return samples
 
 
-def _place(shard: Shard, rule: Rule) -> Path:
-    said = json.dumps([str(shard.path.absolute()), rule.label, rule.image, rule.classes])
-    return at_home(FOLDER) / f"{hashlib.sha256(said.encode()).hexdigest()}.npz"
-
-
-def _stamp(shard: Shard) -> list[int]:
-    return [SCHEMA, shard.size, shard.modified]
+def _place(shard: Shard, manifest: Manifest) -> Path:
+    said = [str(shard.path.absolute()), manifest.label, manifest.image, manifest.classes]
+    name = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    return at_home(FOLDER) / f"{name}.npz"
 
 
 def members(path: Path) -> Iterator[tarfile.TarInfo]:
@@ -211,82 +225,71 @@ def _key(member: tarfile.TarInfo) -> tuple[str, str]:
     return folder + slash + stem if stem else "", ending.lower()
 
 
-def _samples(shard: Shard, rule: Rule) -> Iterator[tuple[int, int, int, float]]:
+def _samples(shard: Shard, manifest: Manifest) -> Iterator[tuple[int, int, int, float]]:
     """Yield the fields of `SAMPLE` of every sample, in the order of the tar."""
     with shard.path.open("rb") as file:
         for key, found in itertools.groupby(members(shard.path), lambda member: _key(member)[0]):
             if not key or META.match(key):
                 continue
-            sample = list(found)
-            image, label = _image_and_label(sample, key, shard, rule)
-            if image and label:
+            pair = _image_and_label(list(found), key, shard, manifest)
+            if pair:
+                image, label = pair
                 content = os.pread(file.fileno(), label.size, label.offset_data)
-                number = _number(content, label.name, shard, rule)
+                number = _number(content, label.name, shard, manifest)
                 # By the image's name, so that a tar of a folder splits as the folder does.
                 yield image.offset_data, image.size, number, chance(PurePosixPath(image.name))
 
 
 def _image_and_label(
-    sample: list[tarfile.TarInfo], key: str, shard: Shard, rule: Rule
-) -> tuple[tarfile.TarInfo | None, tarfile.TarInfo | None]:
-    """Find the image and the label of a sample; neither if it is something else."""
+    sample: list[tarfile.TarInfo], key: str, shard: Shard, manifest: Manifest
+) -> tuple[tarfile.TarInfo, tarfile.TarInfo] | None:
+    """Find the image and the label of a sample; None if it has neither."""
     endings = {_key(member)[1]: member for member in sample}
     if len(endings) < len(sample):
         raise OvorError(f"{shard.path} has the sample {key!r} twice: name its samples differently.")
-    images = [e for e in endings if _is_image(e, rule)]
-    labels = [e for e in _label_endings(rule) if e in endings]
+    images = [e for e in endings if manifest.is_image(e)]
+    labels = [e for e in manifest.label_endings if e in endings]
     if images and not labels:
         raise OvorError(
-            f"The sample {key!r} of {shard.path} has an image but no .{_label_endings(rule)[0]} "
+            f"The sample {key!r} of {shard.path} has an image but no .{manifest.label_endings[0]} "
             'next to it: add the label, or say where it is by "label" in manifest.json.'
         )
     if labels and not images:
         raise OvorError(
             f"The sample {key!r} of {shard.path} has a label but no image next to it "
-            f"({rule.image or ' '.join(SUFFIXES)}): add the image, or remove the label."
+            f"({manifest.image or ' '.join(SUFFIXES)}): add the image, or remove the label."
         )
     if len(images) > 1:
         raise OvorError(
             f"The sample {key!r} of {shard.path} has the images {listed(images)}: say which to "
             f'learn in manifest.json, as "image": "{images[0]}".'
         )
-    return (endings[images[0]], endings[labels[0]]) if images else (None, None)
+    return (endings[images[0]], endings[labels[0]]) if images else None
 
 
-def _is_image(ending: str, rule: Rule) -> bool:
-    return ending == rule.image.lower() if rule.image else f".{ending}".endswith(SUFFIXES)
-
-
-def _label_endings(rule: Rule) -> tuple[str, ...]:
-    return ("json",) if rule.label.startswith("json:") else ("cls", "cls.txt")
-
-
-def _number(content: bytes, name: str, shard: Shard, rule: Rule) -> int:
+def _number(content: bytes, name: str, shard: Shard, manifest: Manifest) -> int:
+    classes = len(manifest.classes)
+    or_name = f"{classes - 1} or the name of a class"
+    meant = f"a whole number from 0 to {or_name if classes else f'{LARGEST:,}'}"
     try:
-        value = _value(content, rule)
+        value = _value(content, manifest)
     except (ValueError, KeyError, TypeError) as error:
         raise OvorError(
             f"The label {name} of {shard.path} cannot be read ({reason(error)}): it must hold "
-            f"{_meant(rule)}."
+            f"{meant}."
         ) from error
-    number = rule.positions.get(value, -1) if isinstance(value, str) else value
-    if not 0 <= number < (len(rule.classes) or LARGEST + 1):
+    number = manifest.positions.get(value, -1) if isinstance(value, str) else value
+    if not 0 <= number < (classes or LARGEST + 1):
         raise OvorError(
-            f"The label {name} of {shard.path} is {value!r}, but it must be {_meant(rule)}: "
+            f"The label {name} of {shard.path} is {value!r}, but it must be {meant}: "
             'correct the label, or list all names as "classes" in manifest.json.'
         )
     return number
 
 
-def _meant(rule: Rule) -> str:
-    if not rule.classes:
-        return f"a whole number from 0 to {LARGEST:,}"
-    return f"a whole number from 0 to {len(rule.classes) - 1} or the name of a class"
-
-
-def _value(content: bytes, rule: Rule) -> int | str:
-    if rule.label.startswith("json:"):
-        field = rule.label.removeprefix("json:")
+def _value(content: bytes, manifest: Manifest) -> int | str:
+    if manifest.label.startswith("json:"):
+        field = manifest.label.removeprefix("json:")
         fields = json.loads(content)
         if not isinstance(fields, dict) or type(fields.get(field)) not in (int, str):
             raise ValueError(f"it has no whole number or name {field!r}")

@@ -15,6 +15,7 @@ import numpy as np
 from ovor.data.class_names import as_name, check_name, listed
 from ovor.data.folders import SPLITS, find_classes
 from ovor.data.images import Picture, Pictures, at_home, spread
+from ovor.data.sources import held
 from ovor.errors import OvorError
 
 OnError = Literal["stop", "skip"]
@@ -74,18 +75,15 @@ def read_lesson(
 
 def labelled(groups: Groups, notes: list[str]) -> Lesson:
     """Number the classes in their order, and give every image its class's number."""
-    names = tuple(groups)
-    items = [item for name in names for item in groups[name]]
-    counts = [len(groups[name]) for name in names]
-    pictures = Pictures(items, np.repeat(np.arange(len(names)), counts))
-    return Lesson(names, pictures, tuple(notes))
+    items = [item for group in groups.values() for item in group]
+    labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups.values()])
+    return Lesson(tuple(groups), Pictures(items, labels), tuple(notes))
 
 
 def from_folder(root: Path) -> tuple[Groups, list[str]]:
     """Find the images of every class folder, and note what else lies there."""
     if not root.is_dir():
-        what = "is a file, not a folder" if root.exists() else "does not exist"
-        raise OvorError(f"{root} {what}: give a folder with one folder per class in it.")
+        raise OvorError(f"{root} {held(root)}: give a folder with one folder per class in it.")
     found, others = find_classes(root)
     if found.keys() <= SPLITS:  # else they would silently be learned as classes
         raise OvorError(
@@ -101,15 +99,21 @@ def from_folder(root: Path) -> tuple[Groups, list[str]]:
 
 def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
     """Group images by their labels; classes are in the order of their names, as in a folder."""
-    if labels is None:
-        pairs = [_pair(item) for item in spread(source)]
-    else:
-        pictures, names = spread(source), list(labels)
-        if len(pictures) != len(names):
+    pairs = spread(source)
+    if labels is not None:
+        names = list(labels)
+        if len(pairs) != len(names):
             raise OvorError(
-                f"There are {len(pictures)} images and {len(names)} labels: give one label each."
+                f"There are {len(pairs)} images and {len(names)} labels: give one label each."
             )
-        pairs = list(zip(pictures, names, strict=True))
+        pairs = list(zip(pairs, names, strict=True))
+    elif any(
+        not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
+    ):
+        raise OvorError(
+            "Without labels every item must be an (image, label) pair: give pairs, or labels as "
+            "well, or the path of a folder."
+        )
     if not pairs:
         raise OvorError("There is no image to learn from: give some.")
     groups: Groups = {}
@@ -118,15 +122,6 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
             raise OvorError(f"A label is missing ({label}): give every image one.")
         groups.setdefault(as_name(str(label)), []).append(picture)
     return dict(sorted(groups.items()))
-
-
-def _pair(item: Any) -> tuple[Picture, Any]:
-    if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
-        return item[0], item[1]
-    raise OvorError(
-        "Without labels every item must be an (image, label) pair: give pairs, or labels as well, "
-        "or the path of a folder."
-    )
 
 
 def renamed(groups: Groups, rename: dict[str, str]) -> Groups:
@@ -186,15 +181,14 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
         listen(1)
     if not bad:
         return lesson
-    labels = lesson.images.labels[good]
-    left = np.bincount(labels, minlength=len(lesson.class_names))
-    empty = [name for name, n in zip(lesson.class_names, left, strict=True) if not n]
+    pictures = Pictures([lesson.images.items[i] for i in good], lesson.images.labels[good])
+    left = Lesson(lesson.class_names, pictures, (*lesson.notes, *bad))
+    empty = [name for name, n in zip(left.class_names, left.counts, strict=True) if not n]
     if empty:
         raise OvorError(
             f"No image of {listed(empty)} can be read: replace them, or remove the folder."
         )
-    pictures = Pictures([lesson.images.items[index] for index in good], labels)
-    return Lesson(lesson.class_names, pictures, (*lesson.notes, *bad))
+    return left
 
 
 def _identity(item: Picture) -> bytes:

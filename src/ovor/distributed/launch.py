@@ -95,6 +95,7 @@ def start(
     # In a partial: fabric would search arguments of its own for modules.
     part = partial(do_part_in_child, work=work, chosen=chosen, mail=mail)
     try:
+        # SIGTERM ends it as Ctrl-C does.
         with on_sigterm(signal.default_int_handler), reading(mail, listen, failures, cluster):
             result: Result = launch(part)
     except ProcessException as error:
@@ -112,6 +113,7 @@ def start(
 
 @contextmanager
 def on_sigterm(handler: Any) -> Iterator[None]:
+    """Call the handler at SIGTERM, inside this context."""
     before = signal.signal(signal.SIGTERM, handler)
     try:
         yield
@@ -156,6 +158,7 @@ def exit_later(own: int, *_: Any) -> None:
 
 
 def print_and_exit(error: Exception) -> NoReturn:
+    """End this process at once, from any thread, with a sentence."""
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which progress had hidden
     print(f"{cursor}ovor: {error}", file=sys.stderr, flush=True)
     os._exit(1)

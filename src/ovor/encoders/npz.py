@@ -67,7 +67,7 @@ QKV_NAME = re.compile(rf"{ATTENTION}/(query|key|value)/(kernel|bias)")
 
 
 def to_timm(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Rename and transpose; what is not part of the layout keeps its name, to be complained of."""
+    """Rename and transpose; what is not part of the layout keeps its name, to be refused."""
     if "embedding/kernel" not in arrays:
         raise KeyError("embedding/kernel")
     named: dict[str, Array] = {}
@@ -88,6 +88,6 @@ def to_timm(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def count_heads(arrays: Mapping[str, Array]) -> int | None:
-    """The number of heads, which this layout tells and timm's does not."""
+    """Return the number of heads, which this layout tells and timm's does not."""
     kernel = arrays.get(f"Transformer/encoderblock_0/{ATTENTION}/query/kernel")
     return kernel.shape[1] if kernel is not None and kernel.ndim == 3 else None

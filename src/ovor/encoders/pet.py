@@ -1,7 +1,7 @@
 """Parameter-efficient tuning of a ViT copy: VPT, adapters, SSF, or all weights (for ADAM, RanPAC).
 
-Each takes a network and returns a copy with a few new parameters that learn; the original and what
-the copy shares with it stay as they are.
+Each function adds to a copy a few parameters that learn; the original, and what the copy shares
+with it, stay as they are.
 """
 
 import copy
@@ -77,6 +77,7 @@ class ScaleShift(nn.Module):
 
 
 def with_tokens(vit: VisionTransformer, tokens: int, deep: bool) -> None:
+    """Add learned tokens to the first block or, if deep, other ones to every block."""
     for number in range(len(vit.blocks) if deep else 1):
         block = vit.blocks[number]
         assert isinstance(block, Block)
@@ -84,13 +85,14 @@ def with_tokens(vit: VisionTransformer, tokens: int, deep: bool) -> None:
 
 
 def with_adapters(vit: VisionTransformer, bottleneck: int, generator: torch.Generator) -> None:
+    """Add an adapter to every block."""
     for number, block in enumerate(vit.blocks):
         assert isinstance(block, Block)
         vit.blocks[number] = AdapterBlock(block, bottleneck, vit.arch.embed_dim, generator)
 
 
 def with_scale_and_shift(vit: VisionTransformer, generator: torch.Generator) -> None:
-    """y -> gamma * y + beta after every linear map and norm, folded into its weight and bias."""
+    """Add gamma * y + beta after every linear map and norm, folded into its weight and bias."""
     for module in list(vit.modules()):
         if not isinstance(module, nn.Linear | nn.LayerNorm | nn.Conv2d):
             continue
@@ -103,14 +105,14 @@ def with_scale_and_shift(vit: VisionTransformer, generator: torch.Generator) -> 
 
 
 def with_all_weights(vit: nn.Module) -> None:
-    """Every weight learns, so none is shared with the original any more."""
+    """Let every weight learn, so that none is shared with the original any more."""
     for module in vit.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             setattr(module, name, nn.Parameter(parameter.detach().clone()))
 
 
 def with_attention(vit: VisionTransformer) -> None:
-    """What makes queries, keys and values learns, in every block."""
+    """Let the weights that make queries, keys and values learn, in every block."""
     for block in vit.blocks:
         assert isinstance(block, Block)
         with_all_weights(block.attn.qkv)
@@ -120,12 +122,13 @@ Tuning = Callable[[VisionTransformer, torch.Generator], None]
 
 
 def tuned_copy(vit: VisionTransformer, tuning: Tuning, draw: torch.Generator) -> VisionTransformer:
-    """A copy that shares the frozen weights, plus what the tuning adds, which alone learns."""
+    """Return a copy that shares the frozen weights, with what the tuning adds, which learns."""
     clone = shared_copy(vit)
     tuning(clone, draw)
     return clone
 
 
 def shared_copy(vit: VisionTransformer) -> VisionTransformer:
+    """Return a network of its own structure with the same weights in memory."""
     shared = {id(p): p for p in vit.parameters()}
     return copy.deepcopy(vit, memo=dict(shared))

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ovor.errors import OvorError
+
 Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
 Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
 
@@ -33,8 +35,22 @@ class Architecture:
 
     @property
     def image_size(self) -> int:
-        """The input size at which the position embedding is used as it is."""
+        """Return the input size at which the position embedding is used as it is."""
         return self.grid[0] * self.patch_size
+
+    def input_size(self, wanted: int) -> int:
+        """Return the side of the square input in pixels: the one wanted, or for 0 its own."""
+        size = wanted or self.image_size
+        if size % self.patch_size:
+            raise OvorError(
+                f"transform.size {size} is not a multiple of the backbone's patches of "
+                f"{self.patch_size}: use {self.image_size}, its own, or another multiple."
+            )
+        if self.in_chans != 3:
+            raise OvorError(
+                f"The backbone takes {self.in_chans} channel(s), but images have 3 (RGB)."
+            )
+        return size
 
 
 class LayerScale(nn.Module):
@@ -71,7 +87,7 @@ class Attention(nn.Module):
             kv = F.linear(x, w[dim:], None if b is None else b[dim:])
             k, v = map(self.heads, kv.chunk(2, dim=-1))
         if prefix is not None:
-            # Already in key and value space: no norm, no projection, no position (methods.md, B).
+            # Already keys and values: no norm, projection or position (docs/methods.md, prefixes).
             # Here and below `x.shape[0]`, not `len(x)`: an export would keep that as a number.
             pk, pv = (self.heads(p.to(k.dtype).expand(x.shape[0], -1, -1)) for p in prefix)
             k, v = torch.cat([pk, k], dim=2), torch.cat([pv, v], dim=2)
@@ -136,7 +152,7 @@ class VisionTransformer(nn.Module):
         self.norm = nn.LayerNorm(arch.embed_dim, eps=1e-6)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Images to tokens, before the first block; shared by the query and the prompted pass."""
+        """Turn images into tokens, before the first block; both passes of a prompt share them."""
         patches = self.patch_embed(images)
         pos = self.positions(patches.shape[2], patches.shape[3])
         x = patches.flatten(2).transpose(1, 2)  # B, N, D
@@ -148,7 +164,7 @@ class VisionTransformer(nn.Module):
         return torch.cat([*extra, x + pos], dim=1)
 
     def positions(self, rows: int, cols: int) -> Tensor:
-        """The position embedding, interpolated if the input's grid is not the checkpoint's."""
+        """Return the position embedding, interpolated if the input's grid is another."""
         if (rows, cols) == self.arch.grid:
             return self.pos_embed
         own = int(self.arch.embed_class)
@@ -158,7 +174,7 @@ class VisionTransformer(nn.Module):
         return torch.cat([self.pos_embed[:, :own], grid], dim=1)
 
     def encode(self, tokens: Tensor, prefixes: Prefixes | None = None) -> Tensor:
-        """Tokens to the CLS feature after the final norm (B, D)."""
+        """Turn tokens into the CLS feature after the final norm (B, D)."""
         prefixes = prefixes or {}
         last = len(self.blocks) - 1
         for layer, block in enumerate(self.blocks):

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ovor.encoders.checkpoint import READERS, abridge, read_checkpoint
+from ovor.encoders.formats import READERS, abridge, read_weights
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.errors import OvorError
 
@@ -78,7 +78,7 @@ def check_is_a_path(path: Path, name: str) -> None:
 
 
 def fetch(name: str, cache_dir: str | Path | None) -> Path:
-    """The file in the hub's cache, downloaded if it is not there yet."""
+    """Return the file in the hub's cache, downloaded if it is not there yet."""
     # Slow to import, and most runs do not need it.
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -103,32 +103,32 @@ def fetch(name: str, cache_dir: str | Path | None) -> Path:
 
 def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Backbone:
     label = source.removeprefix("file: ").removeprefix("hub: ")
-    checkpoint = read_checkpoint(path, label)
+    found = read_weights(path, label)
     if num_heads is None:
-        num_heads = checkpoint.num_heads
-    elif checkpoint.num_heads not in (None, num_heads):
+        num_heads = found.num_heads
+    elif found.num_heads not in (None, num_heads):
         raise OvorError(
-            f"{label} has {checkpoint.num_heads} heads, not {num_heads}; leave num_heads out."
+            f"{label} has {found.num_heads} heads, not {num_heads}; leave num_heads out."
         )
-    vit = build(checkpoint.tensors, num_heads, label)
+    vit = build(found.tensors, num_heads, label)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return Backbone(vit, name, source, sha256)
 
 
 def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> VisionTransformer:
-    """The frozen network that the tensors describe."""
+    """Return the frozen network that the tensors describe, with a copy of them as weights."""
     arch = read_architecture({name: x.shape for name, x in tensors.items()}, num_heads, label)
     with torch.device("meta"):  # the weights are replaced at once: do not draw them
         vit = VisionTransformer(arch)
-    # Copied, as products of numbers that lie where the file has them, and not at torch's multiples
-    # of 64 bytes, may differ in the last bits from those of the same numbers in another file.
+    # A copy lies where torch puts it, at multiples of 64 bytes: where a file has the numbers, MKL
+    # may add up in another order, and the last bits of a feature would depend on the file.
     vit.to_empty(device="cpu").load_state_dict(tensors)
     return vit.requires_grad_(False).eval()
 
 
 def read_architecture(shapes: Shapes, num_heads: int | None, label: str) -> Architecture:
-    """What the names and shapes say; refuses whatever this plain ViT would not compute."""
+    """Read an architecture off names and shapes; refuse what this plain ViT would not compute."""
     outline = read_outline(shapes)
     check_names(shapes, outline, label)
     check_ranks(shapes, outline, label)
@@ -150,7 +150,7 @@ def read_architecture(shapes: Shapes, num_heads: int | None, label: str) -> Arch
 
 
 def read_outline(shapes: Shapes) -> Architecture:
-    """An architecture with the right parts, all of size one."""
+    """Return an architecture with the right parts, all of size one."""
     blocks = {match[0] for name in shapes if (match := BLOCK.match(name))}
     return Architecture(
         embed_dim=1,
@@ -220,7 +220,7 @@ def check_shapes(shapes: Shapes, arch: Architecture, label: str) -> None:
 
 
 def read_grid(positions: int, label: str) -> tuple[tuple[int, int], bool]:
-    """The square grid of patches, and whether the class token has a position too."""
+    """Return the square grid of patches, and whether the class token has a position too."""
     for embed_class in (False, True):
         patches = positions - embed_class
         side = isqrt(max(0, patches))

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -25,15 +26,7 @@ def examine() -> dict[str, Any]:
         "devices": devices(),
         "embedded": embedded(),
         "hub_cache": os.environ.get("HF_HUB_CACHE", "~/.cache/huggingface/hub"),
-        "data": [
-            {
-                "name": item.name,
-                "found": str(item.found) if item.found else None,
-                "problem": item.problem,
-                "advice": item.advice,
-            }
-            for item in describe()
-        ],
+        "data": [asdict(item) for item in describe()],
     }
 
 

@@ -14,7 +14,7 @@ import torch
 from ovor.config import Run
 from ovor.data import load_dataset
 from ovor.data.cache import cached
-from ovor.data.orders import class_order
+from ovor.data.orders import ORDERS
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import load_backbone
@@ -153,7 +153,7 @@ def prepare(
     if run.threads:
         torch.set_num_threads(run.threads)
     dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
-    order = tuple(class_order(run.order, len(dataset.class_names), run.seed))
+    order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
     single = at_once(run.method)
     sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
     tasks = split(dataset, order, sizes)

@@ -36,16 +36,17 @@ METHODS = (*PROMPTS, *LEARNERS)
 
 
 def takes_vor(method: str) -> bool:
+    """Tell whether a method has a linear head per task, which VOR tightens."""
     return method in PROMPTS or LEARNERS[method].takes_vor
 
 
 def at_once(method: str) -> bool:
-    """Does it learn all classes as one task, whatever the number of tasks?"""
+    """Tell whether a method learns all classes as one task, whatever the number of tasks."""
     return method in LEARNERS and LEARNERS[method].at_once
 
 
 def options_type(method: str) -> type:
-    """The dataclass of a method's own options."""
+    """Return the dataclass of a method's own options."""
     if method in PROMPTS:
         return PROMPTS[method].Options
     if method in LEARNERS:
@@ -57,6 +58,7 @@ def options_type(method: str) -> type:
 
 
 def parse_options(method: str, options: dict[str, Any]) -> Any:
+    """Return a method's options as its dataclass, or say which is wrong."""
     try:
         return TypeAdapter(options_type(method)).validate_python(options)
     except ValidationError as error:
@@ -66,6 +68,7 @@ def parse_options(method: str, options: dict[str, Any]) -> Any:
 def build_learner(
     method: str, options: dict[str, Any], backbone: VisionTransformer, autocast: Autocast
 ) -> Learner:
+    """Return a learner of the method that has seen no task."""
     parsed = parse_options(method, options)
     if method in PROMPTS:
         return PromptLearner(PROMPTS[method](parsed, backbone.arch), backbone, autocast)

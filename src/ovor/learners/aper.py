@@ -42,7 +42,7 @@ class AdapterOptions(TuningOptions):
 
 
 class FirstTaskTuning(Learner):
-    """Tunes a copy of the network on the first task, with a cosine head; later tasks only look."""
+    """Tunes a copy of the network on the first task, with a cosine head, and freezes it then."""
 
     settled = True
 
@@ -53,7 +53,7 @@ class FirstTaskTuning(Learner):
         self.tasks = 0
 
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
-        """Add to the copy what learns."""
+        """Add to the copy the parameters that learn."""
         raise NotImplementedError
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
@@ -71,7 +71,7 @@ class FirstTaskTuning(Learner):
         self.to(self.device)
 
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
-        """For the classes of the task, in what classifies after the first."""
+        """Make room for the classes of a task in what classifies after the first."""
         raise NotImplementedError
 
     def epochs(self, run: Run, task: int) -> int:
@@ -85,8 +85,7 @@ class FirstTaskTuning(Learner):
 
     def tuned_features(self, images: Tensor) -> Tensor:
         assert self.tuned is not None
-        with self.autocast():
-            return self.tuned(images)  # type: ignore[no-any-return]
+        return self.encode(self.tuned, images)
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         cosines = F.normalize(self.tuned_features(images)) @ F.normalize(self.first_head).T
@@ -94,6 +93,8 @@ class FirstTaskTuning(Learner):
 
 
 class Aper(FirstTaskTuning):
+    """Classifies by class means of the frozen and the tuned network's features side by side."""
+
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.head = Prototypes()
@@ -107,8 +108,7 @@ class Aper(FirstTaskTuning):
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            plain = self.backbone(images)
+        plain = self.encode(self.backbone, images)
         return torch.cat([plain, self.tuned_features(images)], dim=1)
 
 

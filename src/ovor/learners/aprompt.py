@@ -96,7 +96,7 @@ class APrompt(Learner):
 
     @torch.enable_grad()
     def analogies(self, prototypes: Tensor, images: Batches, draw: torch.Generator) -> Tensor:
-        """A prompt per old class that brings new images to its prototype in the old network."""
+        """Train a prompt per old class by which the old network sees that class in new images."""
         arch, options = self.backbone.arch, self.options
         layers = min(options.layers, arch.depth)
         shape = (len(prototypes), layers, 2, options.length, arch.embed_dim)
@@ -111,7 +111,7 @@ class APrompt(Learner):
         return prompts.detach()
 
     def movement(self, prompts: Tensor, images: Batches, draw: torch.Generator) -> Tensor:
-        """From the old network to the new, on average over new images with each prompt."""
+        """Return how far the new network moves each class: the mean over prompted new images."""
         moved = torch.zeros(len(prompts), prompts.shape[-1], device=prompts.device)
         counts = torch.zeros(len(prompts), device=prompts.device)
         while counts.min() < self.options.samples:
@@ -123,11 +123,10 @@ class APrompt(Learner):
         return moved / counts[:, None]
 
     def features(self, images: Tensor, prompt: Prefixes | None = None) -> Tensor:
-        with self.autocast():
-            return self.tuned(images, prompt)  # type: ignore[no-any-return]
+        return self.encode(self.tuned, images, prompt)
 
     def old_features(self, images: Tensor, prompt: Prefixes) -> Tensor:
-        """Of the network as it was when the task began; its weights have no gradient."""
+        """Return the features of the network as it was when the task began, without gradient."""
         names = (name for name, _ in self.tuned.named_parameters())
         weights = dict(zip(names, self.old, strict=True))
         with self.autocast():
@@ -135,12 +134,12 @@ class APrompt(Learner):
 
 
 def prefixes(prompts: Tensor) -> Prefixes:
-    """Prompts of a batch (B, layers, 2, P, D) by layer, as keys and values."""
+    """Split the prompts of a batch (B, layers, 2, P, D) into keys and values by layer."""
     return {layer: (part[:, 0], part[:, 1]) for layer, part in enumerate(prompts.unbind(1))}
 
 
 def paired(images: Batches, classes: int, draw: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """One pass over the images, each with an old class by chance, all classes equally often."""
+    """Yield all images once, each with an old class by chance, all classes equally often."""
     waiting = torch.empty(0, dtype=torch.long)
     for batch, _ in images:
         while len(waiting) < len(batch):

@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 
 class BufferList(nn.Module):
+    """A ParameterList for buffers: saved with the module, seen by no optimiser."""
+
     def append(self, tensor: Tensor) -> None:
         self.register_buffer(str(len(self)), tensor)
 

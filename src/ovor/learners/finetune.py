@@ -35,7 +35,7 @@ class L2Options(FinetuneOptions):
 
 
 class Finetune(Learner):
-    """All weights, and one head over all classes whose old part learns on."""
+    """Trains all weights, and one head over all classes whose old part learns on."""
 
     Options: ClassVar[type] = FinetuneOptions
 
@@ -61,12 +61,11 @@ class Finetune(Learner):
         return F.cross_entropy(logits, labels + first)
 
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            return self.tuned(images)  # type: ignore[no-any-return]
+        return self.encode(self.tuned, images)
 
 
 class Joint(Finetune):
-    """The same on all data at once: what a learner could reach that had every image to the end.
+    """Fine-tunes on all data at once: what a learner could reach that kept every image.
 
     With one task there is no forgetting, and A_T counts every test image the same; a method's A_T
     counts every task the same, which differs where tasks differ in size.
@@ -76,7 +75,7 @@ class Joint(Finetune):
 
 
 class L2(Learner):
-    """Attention weights held near the last task's; a head per task, old ones frozen."""
+    """Trains attention held near the last task's weights, and a head per task."""
 
     Options: ClassVar[type] = L2Options
     takes_vor = True
@@ -109,14 +108,13 @@ class L2(Learner):
         return F.cross_entropy(logits, labels) + self.options.weight * moved
 
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            return self.tuned(images)  # type: ignore[no-any-return]
+        return self.encode(self.tuned, images)
 
 
 def slow_adam(
     run: Run, head: nn.Module, network: nn.Module, slowdown: float
 ) -> torch.optim.Optimizer:
-    """Adam that moves the network by a fraction of the head's learning rate."""
+    """Return an Adam that moves the network by a fraction of the head's learning rate."""
     groups = [
         {"params": [p for p in part.parameters() if p.requires_grad], "factor": factor}
         for part, factor in ((head, 1.0), (network, slowdown))

@@ -29,7 +29,7 @@ class GrowingHead(nn.Module):
         return torch.cat([part(features) for part in self.tasks], dim=1)
 
     def forget(self, task: int, row: int) -> None:
-        """Drop a row; what is left is a part with fewer classes."""
+        """Remove a class, given as a row of its task's part."""
         part: nn.Linear = self.tasks[task]  # type: ignore[assignment]
         part.out_features -= 1
         for name, old in list(part.named_parameters()):

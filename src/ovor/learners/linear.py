@@ -7,23 +7,16 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from ovor.config import STRICT
 from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner
+from ovor.learners.base import Autocast, Learner, NoOptions
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator
 
 
-@dataclass(frozen=True, config=STRICT)
-class LinearOptions:
-    """It has none."""
-
-
 class LinearProbe(Learner):
-    Options: ClassVar[type] = LinearOptions
+    Options: ClassVar[type] = NoOptions
     takes_vor = True
     settled = True
 
@@ -40,8 +33,7 @@ class LinearProbe(Learner):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            return self.backbone(images)  # type: ignore[no-any-return]
+        return self.encode(self.backbone, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

@@ -26,8 +26,8 @@ class PromptLearner(Learner):
         self.head.begin_task(classes, draw)
         self.to(self.device)
 
-    def encode(self, images: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Prompted features and the prompt's auxiliary loss; only the ViT runs in low precision."""
+    def prompted(self, images: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return features and the prompt's auxiliary loss; the ViT alone runs in low precision."""
         with self.autocast():
             tokens = self.backbone.embed(images)
             if self.prompt.needs_query and query is None:
@@ -38,21 +38,18 @@ class PromptLearner(Learner):
             return self.backbone.encode(tokens, prefixes), auxiliary
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        features, auxiliary = self.encode(images)
+        features, auxiliary = self.prompted(images)
         return F.cross_entropy(self.head.current(features), labels) + auxiliary
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(images)[0]
+        return self.prompted(images)[0]
 
     @torch.no_grad()
     def query(self, images: Tensor) -> Tensor | None:
-        if not self.prompt.needs_query:
-            return None
-        with self.autocast():
-            return self.backbone(images)  # type: ignore[no-any-return]
+        return self.encode(self.backbone, images) if self.prompt.needs_query else None
 
     def features_given(self, query: Tensor | None, images: Tensor) -> Tensor:
-        return self.encode(images, query)[0]
+        return self.prompted(images, query)[0]
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

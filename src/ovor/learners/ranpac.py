@@ -86,8 +86,8 @@ class RanPac(FirstTaskTuning):
         h, y = h.double(), y.double()
         self.gram += h.T @ h
         self.sums[:, -self.classes :] += h.T @ y
-        # A solve returns its columns one after another, a file the rows: a product of the one may
-        # differ from that of the other in the last bits, and a saved model from the one in memory.
+        # A solve returns its columns one after another, a file has rows: the last bits of a product
+        # depend on that, and a model must predict the same after it was saved.
         solution = ridge_solution(self.gram, self.sums, ridge)
         self.weights = solution.clone(memory_format=torch.contiguous_format)
 
@@ -105,10 +105,10 @@ class RanPac(FirstTaskTuning):
 
 
 def choose_ridge(h: Tensor, y: Tensor) -> float:
-    """The ridge with the least square error on the last fifth, fitted on the rest.
+    """Return the ridge with the least square error on the last fifth, fitted on the rest.
 
-    By the dual problem: one eigendecomposition of n x n and one product serve all 17, instead of
-    17 M x M solves.
+    In the dual problem one eigendecomposition of n x n and one product serve all 17, instead of
+    17 solves of M x M.
     """
     cut = max(1, int(0.8 * len(h)))
     fit, test = h[:cut].double(), h[cut:].double()
@@ -124,7 +124,7 @@ def choose_ridge(h: Tensor, y: Tensor) -> float:
 
 
 def ridge_solution(gram: Tensor, sums: Tensor, ridge: float) -> Tensor:
-    """(G + ridge I)^-1 Q."""
+    """Return (G + ridge I)^-1 Q."""
     system = gram.clone()
     system.diagonal().add_(ridge)
     factor, failed = torch.linalg.cholesky_ex(system)

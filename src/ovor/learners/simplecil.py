@@ -7,23 +7,17 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.config import STRICT, Run
+from ovor.config import Run
 from ovor.data.batches import Batches
 from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner
+from ovor.learners.base import Autocast, Learner, NoOptions
 from ovor.learners.buffers import BufferList
 
 
-@dataclass(frozen=True, config=STRICT)
-class SimpleCilOptions:
-    """It has none."""
-
-
 class Prototypes(nn.Module):
-    """One mean feature a class; logits are cosines."""
+    """A head of one mean feature a class; logits are cosines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +38,7 @@ class Prototypes(nn.Module):
 
 
 class SimpleCil(Learner):
-    Options: ClassVar[type] = SimpleCilOptions
+    Options: ClassVar[type] = NoOptions
     settled = True
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
@@ -63,15 +57,14 @@ class SimpleCil(Learner):
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            return self.backbone(images)  # type: ignore[no-any-return]
+        return self.encode(self.backbone, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)
 
 
 def set_means(head: Prototypes, learner: Learner, images: Batches) -> None:
-    """The mean feature of each class of the current task, by one pass."""
+    """Compute the mean feature of each class of the current task, in one pass."""
     means = head.tasks[-1]
     sums, counts = torch.zeros_like(means), torch.zeros(len(means), device=means.device)
     for features, labels in images.encoded(learner.features):

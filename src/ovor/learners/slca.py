@@ -111,7 +111,7 @@ class Slca(Learner):
         self.aligned.requires_grad_(False)
 
     def sample(self, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Features of every class seen; the means of older ones are moved towards the origin."""
+        """Draw features of every class seen, older ones around means moved to the origin."""
         tasks = len(self.means)
         shrink = [0.9 + 0.1 * (t + 1) / tasks for t in range(tasks)]
         means = torch.cat([s * m for s, m in zip(shrink, self.means, strict=True)])
@@ -122,14 +122,13 @@ class Slca(Learner):
         return features.flatten(0, 1), labels.repeat_interleave(self.options.samples)
 
     def normalized(self, features: Tensor) -> Tensor:
-        """Logits over the mean of the tasks' logit norms, so that no task is louder."""
+        """Divide logits by the mean of the tasks' logit norms, so that no task dominates."""
         parts = [part(features) for part in self.aligned.tasks]
         norms = torch.stack([part.norm(dim=1) for part in parts], dim=1).mean(1, keepdim=True)
         return torch.cat(parts, dim=1) / (norms + 1e-7) / self.options.temperature
 
     def features(self, images: Tensor) -> Tensor:
-        with self.autocast():
-            return self.tuned(images)  # type: ignore[no-any-return]
+        return self.encode(self.tuned, images)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.aligned(features)  # type: ignore[no-any-return]
@@ -138,7 +137,7 @@ class Slca(Learner):
 def slow_sgd(
     run: Run, head: nn.Module, network: nn.Module, slowdown: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """SGD that moves the network by a fraction of the head's learning rate."""
+    """Return an SGD that moves the network by a fraction of the head's learning rate."""
     groups = [
         {"params": list(head.parameters()), "factor": 1.0},
         {"params": list(network.parameters()), "factor": slowdown},
@@ -147,7 +146,7 @@ def slow_sgd(
 
 
 def gaussian(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean, and the Cholesky factor of the covariance, of one class; one image has no spread."""
+    """Return the mean of a class and the Cholesky factor of its covariance, for one image too."""
     mean = features.mean(0)
     centered = features - mean
     covariance = centered.T @ centered / max(1, len(features) - 1)

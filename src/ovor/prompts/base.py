@@ -1,4 +1,4 @@
-"""What every prompt method is to the learner, and the few lines that several of them share.
+"""The contract of every prompt method, and the few lines that several of them share.
 
 A prompt turns a query into key/value prefixes for some layers (Sec. 3) and an auxiliary loss.
 """
@@ -19,10 +19,10 @@ Layers = Annotated[tuple[Natural, ...], Field(min_length=1)]
 
 
 class Prompt(nn.Module):
-    """Prefixes that learn, task after task.
+    """Makes prefixes that learn, task after task.
 
-    `requires_grad` says what the current task may learn; the learner makes a new optimiser of
-    exactly that for each task. `training` tells training from inference.
+    `requires_grad` says what the current task may learn: each task has a new optimiser of exactly
+    that. `training` tells training from inference.
     """
 
     Options: ClassVar[type]  # frozen, every field with a default
@@ -41,16 +41,17 @@ class Prompt(nn.Module):
         raise NotImplementedError
 
     def forward(self, query: Tensor | None) -> tuple[dict[int, Prefix], Tensor]:
-        """Queries (B, D) to the prefixes by layer, each (B or 1), P, D, and a scalar loss."""
+        """Turn queries (B, D) into prefixes by layer, each (B or 1), P, D, and a scalar loss."""
         raise NotImplementedError
 
 
 def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
-    """U(0, 1), the start of every prompt and key but CODA's (methods.md, B)."""
+    """Draw from U(0, 1), as every prompt and key but CODA's starts (docs/methods.md, prefixes)."""
     return nn.Parameter(torch.rand(shape, generator=generator, device=generator.device))
 
 
 def check_layers(layers: Sequence[int], arch: Architecture) -> None:
+    """Refuse layers that are named twice or that the backbone does not have."""
     if len(set(layers)) < len(layers):
         raise OvorError(f"The prompt names a layer twice in {tuple(layers)}; name each once.")
     if max(layers, default=0) >= arch.depth:
@@ -61,5 +62,5 @@ def check_layers(layers: Sequence[int], arch: Architecture) -> None:
 
 
 def matching(cosines: Tensor) -> Tensor:
-    """Pull keys to the queries that use them."""
+    """Return the loss that pulls keys to the queries that use them."""
     return (1 - cosines).mean()

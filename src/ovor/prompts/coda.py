@@ -65,7 +65,7 @@ class CodaP(Prompt):
 
 
 def attended_cosines(query: Tensor, attention: Tensor, keys: Tensor) -> Tensor:
-    """cos(q * A, K) of all components, by two products instead of a B x layers x n x D tensor."""
+    """Return cos(q * A, K) of all components, without making a B x layers x n x D tensor."""
     dots = torch.einsum("bd,lnd->bln", query, attention * F.normalize(keys, dim=-1))
     squares = torch.einsum("bd,lnd->bln", query.square(), attention.square())
     return dots / squares.clamp_min(1e-16).sqrt()

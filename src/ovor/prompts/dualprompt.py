@@ -70,7 +70,7 @@ class DualPrompt(Prompt):
 
 
 def join(expert: tuple[Tensor, ...], general: Prefix | None) -> Prefix:
-    """A layer that has both kinds gets the expert's tokens first."""
+    """Join the tokens of a layer that has both kinds, the expert's first."""
     k, v = expert
     if general is None:
         return k, v

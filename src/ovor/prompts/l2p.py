@@ -62,7 +62,7 @@ class L2P(Prompt):
         return dict(zip(self.options.layers, prefixes, strict=True)), loss
 
     def matched(self, cosines: Tensor, top: Tensor) -> Tensor:
-        """The cosines that enter the loss."""
+        """Return the cosines that enter the loss."""
         if self.options.match == "sample":
             return cosines.gather(2, top)
         # Every query meets every key that anybody took, as often as it was taken: the mean over

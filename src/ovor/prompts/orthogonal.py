@@ -1,6 +1,7 @@
-"""Vectors at right angles, for CODA-P: how they start, and the penalty that keeps them so.
+"""Orthogonal vectors for CODA-P: how they start, and the penalty that keeps them so.
 
-Smith et al. (2023); the start is theirs (methods.md, C), by matrices instead of one by one.
+Smith et al. (2023); they start as theirs do (docs/methods.md, prompts), by matrices instead of one
+by one.
 """
 
 import torch
@@ -9,12 +10,12 @@ from torch import Tensor
 
 
 def gram_schmidt(past: list[Tensor], new: Tensor) -> Tensor:
-    """The new vectors (layers, n, d) less their projections on the past, then made orthonormal.
+    """Subtract from new vectors (layers, n, d) their projections on the past; orthonormalise them.
 
-    The past counts as training left it, so the new is orthogonal to it only as far as it still is
-    so itself. There the released loop differs a little: it projects the draw itself on the new
+    The past counts as training left it, so the new are orthogonal to it only as far as it is still
+    orthogonal itself. The released loop differs a little: it projects the draw itself on the new
     before it, not what the past left of the draw, so that its new are not quite orthogonal.
-    After d vectors no direction is left: a further one keeps the one it was drawn with.
+    After d vectors no direction is left: a further one keeps the direction it was drawn with.
     """
     before = torch.cat([new[:, :0], *past], dim=1)  # layers, p, d
     along = new @ before.mT / before.square().sum(-1).unsqueeze(1)  # layers, n, p
@@ -25,5 +26,5 @@ def gram_schmidt(past: list[Tensor], new: Tensor) -> Tensor:
 
 
 def orthogonality(x: Tensor) -> Tensor:
-    """How far the rows of each (..., n, d) matrix are from orthonormal, by mean square."""
+    """Return how far the rows of each (..., n, d) matrix are from orthonormal, by mean square."""
     return (x @ x.mT - torch.eye(x.shape[-2], device=x.device)).square().mean()

@@ -13,7 +13,7 @@ from ovor.config import Run
 from ovor.data.base import Dataset, Images
 from ovor.data.tasks import Part, Task
 from ovor.distributed.ranks import ALONE, Ranks
-from ovor.encoders import Architecture, Backbone
+from ovor.encoders import Backbone
 from ovor.errors import OvorError
 from ovor.events import Listener, silent
 from ovor.learners import build_learner
@@ -58,24 +58,11 @@ def prepare(
     The device is the one that the run asks for, unless another is given.
     """
     fabric = make_fabric(run, device)
-    size = input_size(backbone.vit.arch, run.transform.size)
+    size = backbone.vit.arch.input_size(run.transform.size)
     run = replace(run, transform=replace(run.transform, size=size))
     context = Context(run, dataset, tasks, backbone, fabric, checkpoint, order, listen, ranks)
     learner = build_learner(run.method, run.options, backbone.vit, fabric.autocast)
     return context, learner.to(fabric.device)
-
-
-def input_size(arch: Architecture, wanted: int) -> int:
-    """Return the side of the square input in pixels: the one wanted, or for 0 the network's own."""
-    size = wanted or arch.image_size
-    if size % arch.patch_size:
-        raise OvorError(
-            f"transform.size {size} is not a multiple of the backbone's patches of "
-            f"{arch.patch_size}: use {arch.image_size}, its own, or another multiple."
-        )
-    if arch.in_chans != 3:
-        raise OvorError(f"The backbone takes {arch.in_chans} channel(s), but images have 3 (RGB).")
-    return size
 
 
 def make_fabric(run: Run, device: torch.device | None = None) -> Fabric:

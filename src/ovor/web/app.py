@@ -87,10 +87,7 @@ def add_state(app: FastAPI, service: Service) -> None:
     @app.get(
         "/healthz",
         response_model=schemas.Health,
-        responses={
-            503: {"model": schemas.Health, "description": "stopping"},
-            **failures(403),
-        },
+        responses={503: {"model": schemas.Health, "description": "stopping"}, **failures(403)},
     )
     async def healthz() -> Any:
         """Is it there? 503 while it stops."""
@@ -150,9 +147,7 @@ def add_lessons(app: FastAPI, service: Service) -> None:
         return {"tasks": [lesson.as_json() for lesson in reversed(lessons.by_id.values())]}
 
     @app.get(
-        "/tasks/{task}",
-        response_model=schemas.TaskShown,
-        responses=failures(401, 403, 404, 422),
+        "/tasks/{task}", response_model=schemas.TaskShown, responses=failures(401, 403, 404, 422)
     )
     async def task(task: TaskId) -> Any:
         """How far a lesson is."""
@@ -185,9 +180,8 @@ def add_lessons(app: FastAPI, service: Service) -> None:
             await lessons.cancel(lesson)
             if lesson.state == "cancelled":
                 return lesson.as_json()
-        raise Refused(
-            409, f"This lesson has ended already ({lesson.state}): there is nothing to cancel."
-        )
+        ended = f"This lesson has ended already ({lesson.state})"
+        raise Refused(409, f"{ended}: there is nothing to cancel.")
 
 
 async def stream(lesson: Lesson) -> AsyncIterator[str]:
@@ -212,9 +206,8 @@ async def no_route(request: Request, found: HTTPException) -> Response:
         404: "There is nothing here: the API is described in /openapi.json.",
         405: "This method is not for this address: the API is described in /openapi.json.",
     }
-    response = error_response(
-        Refused(found.status_code, sentences.get(found.status_code, str(found.detail)))
-    )
+    sentence = sentences.get(found.status_code, str(found.detail))
+    response = error_response(Refused(found.status_code, sentence))
     if found.status_code == 405:
         response.headers["Allow"] = ", ".join(allowed(request))
     return response
@@ -228,6 +221,5 @@ def allowed(request: Request) -> list[str]:
 
 
 async def bad_address(request: Request, found: RequestValidationError) -> Response:
-    return error_response(
-        Refused(422, "The address is not valid: the API is described in /openapi.json.")
-    )
+    sentence = "The address is not valid: the API is described in /openapi.json."
+    return error_response(Refused(422, sentence))

@@ -16,7 +16,7 @@ from ovor.errors import OvorError
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.images import for_each, none_usable
 from ovor.web.lessons import Lesson, LessonRequest
-from ovor.web.predictor import QueueFull, ServedModel
+from ovor.web.predictor import ServedModel
 from ovor.web.schemas import MAX_EPOCHS, MAX_LABEL, TOP
 from ovor.web.service import Service
 from ovor.web.upload import Form, UploadedImage, read_to_folder, read_to_memory
@@ -28,12 +28,7 @@ async def predict(service: Service, request: Request) -> dict[str, Any]:
     begun = time.perf_counter()
     with service.budget.share() as take:
         form = await read_to_memory(request, service.limits, take)
-        try:
-            service.predictor.reserve(len(form.images))
-        except QueueFull:
-            raise Refused(
-                429, "Too many images wait to be predicted: try again in a moment.", retry_after=1
-            ) from None
+        service.predictor.reserve(len(form.images))
         served, found = await predict_reserved(service, form.images)
     rows = [row(image.name, said) for image, said in zip(form.images, found, strict=True)]
     service.metrics.images.inc(sum(isinstance(said, Prediction) for said in found))

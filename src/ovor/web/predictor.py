@@ -17,6 +17,7 @@ from PIL import Image
 
 from ovor.classifier.model import Classifier
 from ovor.classifier.prediction import BATCH, Prediction, View, predict_images, predict_views
+from ovor.web.errors import Refused
 from ovor.web.settings import Settings
 
 EVALUATION_BATCH = 8  # images of an evaluation predicted together: a request waits for few
@@ -58,10 +59,6 @@ def load(settings: Settings, version: int) -> ServedModel:
 Predicted = Future[tuple[ServedModel, list[Prediction]]]
 
 
-class QueueFull(Exception):  # noqa: N818
-    """More images than may wait."""
-
-
 @dataclass(eq=False)
 class Ticket:
     """The images of one request in the queue, and their predictions as they are made."""
@@ -71,23 +68,22 @@ class Ticket:
     """the model whose input size the views have"""
     served: ServedModel | None = None
     """the model that predicts them, chosen when the first image is taken up"""
-    predictions: dict[int, Prediction] = field(default_factory=dict)
-    """by the image's position in the request"""
+    predictions: list[Prediction] = field(default_factory=list)
+    """of the first images: one thread takes them in their order"""
     future: Predicted = field(default_factory=Future)
 
-    def put(self, position: int, prediction: Prediction) -> None:
+    def put(self, prediction: Prediction) -> None:
         assert self.served is not None
-        self.predictions[position] = prediction
-        if len(self.predictions) == len(self.views) and not self.future.done():
-            found = [self.predictions[i] for i in range(len(self.views))]
-            self.future.set_result((self.served, found))
+        self.predictions.append(prediction)
+        if len(self.predictions) == len(self.views):
+            self.future.set_result((self.served, self.predictions))
 
     def fail(self, error: BaseException) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 
 
-Item = tuple[Ticket, int]  # one image, by its position in the request
+Item = tuple[Ticket, View]  # one image
 
 
 class Predictor:
@@ -117,7 +113,8 @@ class Predictor:
         """Take places in the queue, before any work is done for the images."""
         with self.changed:
             if self.waiting + images > self.limit:
-                raise QueueFull
+                sentence = "Too many images wait to be predicted: try again in a moment."
+                raise Refused(429, sentence, retry_after=1)
             self.waiting += images
 
     def release(self, images: int) -> None:
@@ -139,7 +136,7 @@ class Predictor:
             if self.ending:
                 ticket.fail(RuntimeError("the server is stopping"))
             else:
-                queue.extend((ticket, position) for position in range(len(views)))
+                queue.extend((ticket, view) for view in views)
                 self.changed.notify()
         return ticket.future
 
@@ -152,9 +149,9 @@ class Predictor:
             if torch.get_num_threads() != self.threads:
                 torch.set_num_threads(self.threads)
             groups: dict[ServedModel, list[Item]] = {}
-            for ticket, position in batch:
+            for ticket, view in batch:
                 ticket.served = ticket.served or self.choose(ticket)
-                groups.setdefault(ticket.served, []).append((ticket, position))
+                groups.setdefault(ticket.served, []).append((ticket, view))
             for served, items in groups.items():
                 predict_batch(served, items)
 
@@ -184,13 +181,13 @@ def take(queue: deque[Item], at_most: int) -> list[Item]:
 def predict_batch(served: ServedModel, items: list[Item]) -> None:
     """Predict images of one or several requests in one pass through the network."""
     try:
-        found = predict_views(served.model, [ticket.views[position] for ticket, position in items])
+        found = predict_views(served.model, [view for _, view in items])
     except Exception as error:  # such as a full memory: these fail, the next may not
         for ticket, _ in items:
             ticket.fail(error)
         return
-    for (ticket, position), prediction in zip(items, found, strict=True):
-        ticket.put(position, prediction)
+    for (ticket, _), prediction in zip(items, found, strict=True):
+        ticket.put(prediction)
 
 
 def cores() -> int:

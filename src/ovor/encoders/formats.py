@@ -1,4 +1,4 @@
-"""A weights file of any accepted kind, read as tensors with timm's names.
+"""Reading a file of weights in any accepted format, as tensors with timm's names.
 
 Nothing here runs code from a file: pickles are read with `weights_only`, arrays without pickle.
 """
@@ -23,13 +23,15 @@ RENAMED = {"register_tokens": "reg_token"}  # DINOv2's own name: timm's
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Weights:
+    """What a file of weights holds."""
+
     tensors: dict[str, Tensor]  # timm's names, without the classification head
     num_heads: int | None = None  # where the file tells
 
 
-def read_checkpoint(path: Path, label: str) -> Checkpoint:
-    """Read a file; `label` is what messages call it."""
+def read_weights(path: Path, label: str) -> Weights:
+    """Return what a file holds; `label` is what messages call it."""
     if path.suffix not in READERS:
         raise OvorError(
             f"{label} ends in {path.suffix or 'no suffix'}, but backbones are read from "
@@ -46,21 +48,21 @@ def read_checkpoint(path: Path, label: str) -> Checkpoint:
         for name, tensor in found.tensors.items()
         if not name.startswith(UNUSED)
     }
-    return Checkpoint(tensors, found.num_heads)
+    return Weights(tensors, found.num_heads)
 
 
 def damaged(label: str, kind: str) -> OvorError:
     return OvorError(f"{label} is truncated or not a {kind} file; download or copy it again.")
 
 
-def read_safetensors(path: Path, label: str) -> Checkpoint:
+def read_safetensors(path: Path, label: str) -> Weights:
     try:
-        return Checkpoint(load_file(path))
+        return Weights(load_file(path))
     except SafetensorError as error:
         raise damaged(label, "safetensors") from error
 
 
-def read_torch(path: Path, label: str) -> Checkpoint:
+def read_torch(path: Path, label: str) -> Weights:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
@@ -74,7 +76,7 @@ def read_torch(path: Path, label: str) -> Checkpoint:
         ) from error
     except Exception as error:  # a broken pickle raises almost anything, KeyError included
         raise damaged(label, "PyTorch") from error
-    return Checkpoint(strip_prefixes(unwrap(content, label)))
+    return Weights(strip_prefixes(unwrap(content, label)))
 
 
 def unwrap(content: object, label: str) -> dict[str, Tensor]:
@@ -110,7 +112,7 @@ def strip_prefixes(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return tensors
 
 
-def read_npz(path: Path, label: str) -> Checkpoint:
+def read_npz(path: Path, label: str) -> Weights:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
@@ -126,16 +128,16 @@ def read_npz(path: Path, label: str) -> Checkpoint:
             f"{label} is not in the AugReg layout ({error}); convert the weights to timm's names "
             "and save them as safetensors."
         ) from error
-    return Checkpoint(tensors, npz.count_heads(arrays))
+    return Weights(tensors, npz.count_heads(arrays))
 
 
 def abridge(names: list[str]) -> str:
-    """The first three names, and how many more there are."""
+    """Return the first three names, and how many more there are."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
-READERS: dict[str, Callable[[Path, str], Checkpoint]] = {
+READERS: dict[str, Callable[[Path, str], Weights]] = {
     ".safetensors": read_safetensors,
     ".pth": read_torch,
     ".pt": read_torch,
