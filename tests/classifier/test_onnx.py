@@ -17,6 +17,7 @@ from PIL import Image
 
 from command import in_new_process, ovor
 from ovor import Classifier, OvorError
+from ovor.classifier import onnx_export
 from ovor.classifier.onnx import OnnxClassifier, sealed
 from ovor.classifier.onnx_export import Graph, describe, export_onnx, to_program
 from ovor.classifier.prediction import Scores
@@ -206,6 +207,10 @@ def test_metadata(model: Classifier, exported: Path, theirs: OnnxClassifier) -> 
     assert about["preprocessing"]["resize"].startswith("shorter side to 28,")
     assert theirs.classes_.tolist() == CLASSES
     assert theirs.task_sizes_ == [3, 2, 1]
+
+
+def test_no_path_of_this_machine_is_inside(exported: Path) -> None:
+    assert str(Path(onnx_export.__file__).parent).encode() not in exported.read_bytes()
 
 
 def test_shapes(exported: Path) -> None:

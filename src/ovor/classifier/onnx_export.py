@@ -106,7 +106,10 @@ def to_proto(graph: Graph, example: Tensor) -> Any:
             f"The network has {size / 1e9:.1f} GB, and an ONNX file holds at most "
             f"{LIMIT / 1e9:.0f}: export it with --bundle instead."
         )
-    return program.model_proto
+    proto = program.model_proto
+    for node in proto.graph.node:  # where in this machine's files torch has traced it
+        del node.metadata_props[:]
+    return proto
 
 
 @torch.no_grad()

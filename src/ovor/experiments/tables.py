@@ -150,10 +150,10 @@ def variants(name: str, vor: Vor, epochs: int) -> list[tuple[str, Vor]]:
         return [(f"{value:g}", replace(vor, **{name: value})) for value in values]
     default = vor.weight if name == "lambda" else getattr(vor.npos, name)
     values = [round(default * factor, 6) for factor in FACTORS[name]]
-    if name in ("beta", "k"):
-        values = [int(value) for value in values]
     if name == "lambda":
         return [(f"{value:g}", replace(vor, weight=value)) for value in values]
+    if name in ("beta", "k"):
+        values = [int(value) for value in values]
     return [(f"{v:g}", replace(vor, npos=replace(vor.npos, **{name: v}))) for v in values]
 
 
