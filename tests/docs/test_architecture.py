@@ -41,31 +41,22 @@ def imports_of(parts: set[str]) -> set[str]:
     return set().union(*(imported(file) for file in files)) - parts
 
 
-def rows() -> dict[str, set[str]]:
-    """Return CONTRIBUTING's table: what stands in the first column, and in the last."""
+def rows() -> list[tuple[list[str], ...]]:
+    """Return CONTRIBUTING's table: the parts in the first column, and those in the last."""
     table = re.findall(r"^\| (`[^|]*) \|[^|]*\| ([^|]*) \|$", CONTRIBUTING, re.MULTILINE)
-    return {first: set(re.findall(r"`(\w+)", last)) for first, last in table}
+    return [tuple(re.findall(r"`(\w+)", column) for column in row) for row in table]
 
 
-@pytest.mark.parametrize("first", rows())
-def test_a_part_knows_of_what_contributing_says(first: str) -> None:
-    parts = {name.removesuffix("/").removesuffix(".py") for name in re.findall(r"`([^`]+)`", first)}
-    assert imports_of(parts) == rows()[first]
+@pytest.mark.parametrize(("parts", "known"), rows())
+def test_a_part_knows_of_what_contributing_says(parts: list[str], known: list[str]) -> None:
+    assert imports_of(set(parts)) == set(known)
 
 
-def test_contributing_lists_every_part_once() -> None:
-    named = [
-        name.removesuffix("/").removesuffix(".py")
-        for first in rows()
-        for name in re.findall(r"`([^`]+)`", first)
-    ]
+def test_every_part_is_listed_once_and_has_a_layer() -> None:
     parts = {part_of(file) for file in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
-    assert sorted(named) == sorted(parts)
-
-
-def test_every_part_has_a_layer() -> None:
+    assert sorted(name for named, _ in rows() for name in named) == sorted(parts)
     layered = {name.strip().removeprefix("ovor.") for layer in LAYERS for name in layer.split("|")}
-    assert layered == {part_of(file) for file in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
+    assert layered == parts
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,13 @@ def test_feature_is_float32_under_bfloat16(vit: VisionTransformer, images: Tenso
     torch.testing.assert_close(feature, vit(images, prefixes), rtol=0, atol=0.1)
 
 
-def test_a_shared_prefix_is_the_same_prefix_for_each_image(
+def test_a_prefix_is_shared_or_each_image_has_its_own(
     vit: VisionTransformer, images: Tensor
 ) -> None:
     keys, values = torch.randn(2, 1, 3, 128)
     shared = vit(images, {0: (keys, values)})
     repeated = vit(images, {0: (keys.repeat(2, 1, 1), values.repeat(2, 1, 1))})
     assert torch.equal(shared, repeated)
-
-
-def test_each_image_has_its_own_prefix(vit: VisionTransformer, images: Tensor) -> None:
     keys, values = torch.randn(2, 2, 3, 128)
     together = vit(images, {1: (keys, values)})
     for i in range(2):

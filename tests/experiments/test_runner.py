@@ -14,13 +14,9 @@ from ovor.experiments.runner import execute, prepare
 
 
 def test_a_task_without_test_images_is_named(tiny_run: Run, tmp_path: Path) -> None:
-    for part in ("train", "test"):
-        for name in ("left", "right"):
-            (tmp_path / part / name).mkdir(parents=True)
-            image = Image.fromarray(np.zeros((9, 9), np.uint8))
-            if (part, name) != ("test", "right"):
-                image.save(tmp_path / part / name / "1.png")
-    (tmp_path / "test" / "right").rmdir()
+    for folder in ("train/left", "train/right", "test/left"):
+        (tmp_path / folder).mkdir(parents=True)
+        Image.fromarray(np.zeros((9, 9), np.uint8)).save(tmp_path / folder / "1.png")
     run = replace(tiny_run, data=f"folder:{tmp_path}", task_sizes=(1, 1))
     with pytest.raises(OvorError, match=r"Task 2 \(right\) has no test image"):
         prepare(run, tmp_path / "c")
@@ -28,6 +24,9 @@ def test_a_task_without_test_images_is_named(tiny_run: Run, tmp_path: Path) -> N
 
 def test_a_finished_run_is_not_repeated(tiny_run: Run, results: Path) -> None:
     first = execute(tiny_run, Folder(results))
+    assert first["tasks"] == [3, 2, 1]
+    prompts, heads = 2 * (5 + 5 + 20 + 20 + 20) * 64, 6 * 64 + 6
+    assert first["learnable_parameters"] == prompts + heads
     events: list[object] = []
     assert execute(tiny_run, Folder(results), events.append) == first
     assert events == []
@@ -59,12 +58,6 @@ def test_workers_do_not_change_the_result(tiny_run: Run, tmp_path: Path) -> None
     assert execute(run, Folder(tmp_path / "workers"))["accuracy"] == alone["accuracy"]
     one, two = (tmp_path / f"{n}/weights.safetensors" for n in ("alone", "workers"))
     assert one.read_bytes() == two.read_bytes()
-
-
-def test_learned_parameters_are_prompts_and_heads(tiny_run: Run, results: Path) -> None:
-    result = execute(tiny_run, Folder(results))
-    prompts = 2 * (5 + 5 + 20 + 20 + 20) * 64
-    assert result["learnable_parameters"] == prompts + 6 * 64 + 6
 
 
 def test_two_processes_do_not_work_in_one_folder(tiny_run: Run, results: Path) -> None:

@@ -103,10 +103,7 @@ def test_gaussian_is_mean_and_covariance() -> None:
     np.testing.assert_allclose(mean, features.numpy().mean(0), rtol=1e-4, atol=1e-4)
     expected = np.cov(features.numpy().T) + 1e-4 * np.eye(6)
     np.testing.assert_allclose(root @ root.T, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_one_image_has_a_gaussian_too() -> None:
-    mean, root = gaussian(draw(1, 4))
+    mean, root = gaussian(draw(1, 4))  # one image has a Gaussian too
     assert torch.equal(mean, draw(1, 4)[0])
     torch.testing.assert_close(root, 1e-2 * torch.eye(4))
 

@@ -7,7 +7,7 @@ import pytest
 
 from ovor.config import Run
 from ovor.experiments.folder import Folder
-from ovor.experiments.runner import execute, prepare
+from ovor.experiments.runner import execute
 
 
 def test_joint_is_fine_tuning_on_all_classes_bit_for_bit(tiny_run: Run, tmp_path: Path) -> None:
@@ -31,9 +31,3 @@ def test_joint_has_one_task_and_nothing_to_forget(
     assert result["metrics"]["A_T"] == result["metrics"]["pooled_accuracy"]
     assert result["metrics"]["F_T"] == 0
     assert len(result["accuracy"]) == 1
-
-
-def test_every_other_method_keeps_the_tasks(tiny_run: Run, tmp_path: Path) -> None:
-    context, learner = prepare(replace(tiny_run, method="finetune", vor=None), tmp_path / "c")
-    assert [len(task.classes) for task in context.tasks] == [3, 2, 1]
-    assert not learner.at_once

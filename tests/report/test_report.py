@@ -93,27 +93,22 @@ METHODS = ["oneprompt", "oneprompt+vor", "simplecil"]
 
 
 def test_numbers_of_the_table_are_those_of_the_results(html: str, finished: Path) -> None:
-    rows = Page(html).tables["accuracy"][1:]
+    """What the cells show, and the JSON inside."""
+    read = Page(html)
+    rows, (group,) = read.tables["accuracy"][1:], json.loads(read.scripts["results"])["groups"]
     assert [row[0][0] for row in rows] == METHODS
-    for row in rows:
+    for row, inside in zip(rows, group["rows"], strict=True):
         runs = results(finished, row[0][0])
+        assert (inside["method"], inside["seeds"]) == (row[0][0], [0, 1])
         for cell, metric in ((row[2], "A_T"), (row[3], "F_T")):
             values = [run["metrics"][metric] for run in runs]
+            assert inside[metric] == values
             assert float(cell[1]["data-value"] or "") == pytest.approx(np.mean(values), abs=1e-12)
             assert float(cell[1]["data-std"] or "") == pytest.approx(np.std(values), abs=1e-12)
             assert cell[0] == f"{np.mean(values):.2f} ± {np.std(values):.2f}"
         assert float(row[-2][1]["data-value"] or "") == runs[0]["learnable_parameters"]
         seconds = np.mean([run["seconds"] for run in runs])
         assert float(row[-1][1]["data-value"] or "") == pytest.approx(seconds)
-
-
-def test_the_results_inside_are_those_of_the_folders(html: str, finished: Path) -> None:
-    (group,) = json.loads(Page(html).scripts["results"])["groups"]
-    for row in group["rows"]:
-        runs = results(finished, row["method"])
-        assert row["A_T"] == [run["metrics"]["A_T"] for run in runs]
-        assert row["F_T"] == [run["metrics"]["F_T"] for run in runs]
-        assert row["seeds"] == [0, 1]
 
 
 def test_vor_is_compared_with_the_same_without_it(report: make.Report, finished: Path) -> None:

@@ -90,7 +90,7 @@ WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number w
 def difference_bars(records: Records) -> Chart:
     """Return points with their intervals, in colour where an interval does not contain 0."""
     test = "datum.low != null && (datum.low > 0 || datum.high < 0)"
-    color: Spec = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
+    color = {"condition": {"test": test, "value": HUES[0]}, "value": MUTED}
     x = quantity("mean", "difference (points)")
     told = tooltip("method", "against", "mean", "low", "high", "seeds")
     common: Spec = {"y": method_rows(records, 170), "color": color, "tooltip": told}
