@@ -31,6 +31,8 @@ from .damage import Damage, append, flip, prepend, truncate
 NAMES = sorted(["кошка", "naïve 🌸", "ovor-sha256", 'quote " and \\'])
 CLOSE = {"rtol": 0, "atol": 1e-4}
 
+pytestmark = pytest.mark.xdist_group("onnx")  # they share an export that takes a while
+
 
 @pytest.fixture(scope="module")
 def exporting(model_file: Path, tmp_path_factory: pytest.TempPathFactory) -> CompletedProcess[str]:
@@ -155,7 +157,7 @@ def taught(folder: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> Classi
 
 
 # An export takes seconds: always those whose features or logits are unlike any other's.
-USUAL = ["l2p", "dualprompt", "coda-p", "ranpac"]
+USUAL = ["dualprompt", "ranpac"]
 OTHERS = [name for name in METHODS if name not in (*USUAL, "joint")]
 OTHERS += ["oneprompt+vor", "linear+vor"]
 

@@ -128,7 +128,7 @@ def test_ctrl_c_leaves_a_folder_that_resume_finishes(run_file: str, tmp_path: Pa
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     try:
-        _, message = process.communicate(timeout=10)
+        _, message = process.communicate(timeout=5)
     except subprocess.TimeoutExpired:  # Python may lose one in a destructor: people press again
         process.send_signal(signal.SIGINT)
         _, message = process.communicate(timeout=60)

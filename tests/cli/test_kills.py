@@ -121,6 +121,7 @@ def test_killed_lessons_end_as_unbroken_ones(tmp_path: Path) -> None:
     assert left == {"first", "second", "m.ovor", "unbroken.ovor"}
 
 
+@pytest.mark.slow
 def test_killed_runs_end_as_unbroken_ones(tmp_path: Path, tiny_run: Run) -> None:
     kill(running(tmp_path, longer(tiny_run)), 2, random.Random(0), first=1)
 

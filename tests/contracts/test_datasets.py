@@ -182,7 +182,7 @@ def do_each(ranks: Ranks, runs: list[Run], root: Path) -> None:
             execute(run, folder, ranks=ranks, device=torch.device("cpu"))
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_several_processes_read_the_same(
     size: int, names: dict[str, str], tiny_run: Run, unbroken: Folder, tmp_path: Path
 ) -> None:
@@ -219,6 +219,7 @@ def starters_of_workers() -> tuple[int, list[int], bool]:
     return os.getpid(), starters, all("libtorch" in m.read_text() for m in maps if m.exists())
 
 
+@pytest.mark.slow
 def test_workers_of_a_process_that_was_started_anew_load_torch_once(
     spawned: ProcessPoolExecutor,
 ) -> None:

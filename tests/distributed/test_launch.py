@@ -183,6 +183,7 @@ def test_too_many_processes_are_refused(tmp_path: Path) -> None:
     assert "There is no CUDA device here" in said.stderr or torch.cuda.is_available()
 
 
+@pytest.mark.slow
 def test_started_by_torchrun(place: Path, alone: Folder) -> None:
     """One folder, one result, one voice; and no flag is needed."""
     code, said, errors = end(by_torchrun(place, *RUN_IT[:-2], "--json"))
@@ -207,6 +208,7 @@ def test_when_torchrun_loses_a_process_the_others_say_so(place: Path) -> None:
     assert errors.count("ovor: Process 2 of 2 died") == 1
 
 
+@pytest.mark.slow
 def test_on_two_machines(place: Path, alone: Folder) -> None:
     """The second neither writes nor speaks."""
     (code, said, errors), second = map(end, on_two_machines(place, *RUN_IT, "--json"))

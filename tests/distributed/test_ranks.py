@@ -118,6 +118,7 @@ def test_all_see_what_each_has_seen_in_order(count: int, tmp_path: Path) -> None
 
 # Whole runs
 
+SIZES = [3, pytest.param(2, marks=pytest.mark.slow)]  # processes
 METHODS: dict[str, dict[str, Any]] = {
     "oneprompt": {},
     "l2p": {"match": "sample"},
@@ -175,7 +176,7 @@ def do_all(ranks: Ranks, run: Run, root: Path, others: Path) -> None:
     for name, one in runs(run).items():
         do(ranks, one, root / name, root / "stopped" if name == "coda-p" else None)
     make_outliers(ranks, run, root)
-    if ranks.size == 2:  # what one process began
+    if ranks.size == 3:  # what one process began
         do(ranks, runs(run)["coda-p"], others / "stopped")
 
 
@@ -190,19 +191,30 @@ def make_outliers(ranks: Ranks, run: Run, root: Path) -> None:
     save_file(names, root / f"outliers-{ranks.rank}.safetensors")
 
 
+class Done(dict[int, Path]):
+    """The folder of all methods by so many processes, made when it is first asked for."""
+
+    def __init__(self, run: Run, root: Path) -> None:
+        self.run, self.root = run, root
+
+    def __missing__(self, size: int) -> Path:
+        folder = self[size] = self.root / f"by-{size}"
+        folder.mkdir()
+        if size == 1:
+            do_all(ALONE, self.run, folder, folder)
+        else:
+            together(size, folder, do_all, self.run, folder, self[1])
+        return folder
+
+
 @pytest.fixture(scope="module")
-def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """All methods by one, two and three processes."""
-    roots = {size: tmp_path_factory.mktemp(f"by-{size}") for size in (1, 2, 3)}
-    do_all(ALONE, tiny_run, roots[1], roots[1])
-    for size in (2, 3):
-        together(size, roots[size], do_all, tiny_run, roots[size], roots[1])
-    return roots
+def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    return Done(tiny_run, tmp_path_factory.mktemp("done"))
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", METHODS)
-def test_the_result_is_that_of_one_process(name: str, size: int, done: dict[int, Path]) -> None:
+def test_the_result_is_that_of_one_process(name: str, size: int, done: Done) -> None:
     one, many = (Folder(done[n] / name).result() for n in (1, size))
     assert many["processes"] == size
     # No test image is as near to two classes as rounding could bring it.
@@ -213,11 +225,9 @@ def test_the_result_is_that_of_one_process(name: str, size: int, done: dict[int,
     assert difference(done[size] / name, done[1] / name) <= limits.get(name, CLOSE)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", METHODS)
-def test_losses_do_not_grow_with_the_number_of_processes(
-    name: str, size: int, done: dict[int, Path]
-) -> None:
+def test_losses_do_not_grow_with_the_number_of_processes(name: str, size: int, done: Done) -> None:
     """Those of prompts and penalties too, which the released code multiplies."""
     one, many = (losses(done[n] / name) for n in (1, size))
     assert many == pytest.approx(one, rel=CLOSE)
@@ -241,7 +251,7 @@ def search_like_one(ranks: Ranks, cases: list[Npos]) -> None:
         assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", SIZES)
 def test_outliers_are_searched_together(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,20 +269,21 @@ def test_outliers_are_searched_together(
     together(size, tmp_path, search_like_one, cases)
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_outliers_are_the_same(size: int, done: dict[int, Path]) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_the_outliers_are_the_same(size: int, done: Done) -> None:
     expected = load_file(done[1] / "outliers-0.safetensors")
     for rank in range(size):
         found = load_file(done[size] / f"outliers-{rank}.safetensors")
         assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_a_run_continues_with_more_processes(done: dict[int, Path]) -> None:
-    assert Folder(done[1] / "stopped").result()["processes"] == 2
+def test_a_run_continues_with_more_processes(done: Done) -> None:
+    assert done[3]
+    assert Folder(done[1] / "stopped").result()["processes"] == 3
     assert difference(done[1] / "stopped", done[1] / "coda-p") <= CLOSE
 
 
-def test_a_run_continues_with_fewer_processes(done: dict[int, Path], tiny_run: Run) -> None:
+def test_a_run_continues_with_fewer_processes(done: Done, tiny_run: Run) -> None:
     stopped = done[3] / "stopped"
     assert not Folder(stopped).finished
     begun = replace(runs(tiny_run)["coda-p"], devices=3)

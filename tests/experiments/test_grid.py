@@ -112,6 +112,7 @@ def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_pa
         run_here([row], [0], tmp_path)
 
 
+@pytest.mark.slow
 def test_workers_go_when_the_grid_is_killed(tiny_run: Run, tmp_path: Path) -> None:
     """So do the processes that load images for them: as long as one lives, the pipes stay open."""
     images = ("--data", tiny_run.data, "--backbone", tiny_run.backbone, "--workers", "2")

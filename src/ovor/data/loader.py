@@ -146,10 +146,13 @@ def _load(batches: _BatchMaker, workers: int, numbers: Sequence[int] | None) -> 
             worker_init_fn=_end_with_parent,
         )
         loaded = iter(loader)
-    for batch in loaded:
-        if isinstance(batch, OvorError):
-            raise batch
-        yield batch[0], batch[1]
+    try:
+        for batch in loaded:
+            if isinstance(batch, OvorError):
+                raise batch
+            yield batch[0], batch[1]
+    finally:
+        del loaded  # ends the workers now, not when whoever caught an error forgets it
 
 
 def _way_to_start() -> str | None:
