@@ -54,8 +54,11 @@ class L2P(Prompt):
         assert query is not None
         cosines = F.cosine_similarity(query[:, None, None], self.keys[0], dim=-1)  # B, layers, pool
         top = cosines.topk(self.options.top_k).indices  # B, layers, k
-        layers = torch.arange(top.shape[1], device=top.device)
-        taken = self.prompts[0][layers[:, None], top]  # B, layers, k, 2, P, D
+        # As embeddings: the gradient of an indexed tensor adds up in any order by several threads.
+        rows = top + self.options.pool * torch.arange(top.shape[1], device=top.device)[:, None]
+        pool = self.prompts[0]
+        taken = F.embedding(rows, pool.flatten(0, 1).flatten(1))  # B, layers, k, 2 P D
+        taken = taken.view(*rows.shape, *pool.shape[2:])  # B, layers, k, 2, P, D
         keys, values = (x.flatten(2, 3).unbind(1) for x in taken.unbind(3))
         prefixes = zip(keys, values, strict=True)
         loss = matching(self.matched(cosines, top))
