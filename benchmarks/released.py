@@ -1,6 +1,6 @@
 """The released code's computation, written plainly: what ours is measured against.
 
-What it computes is in methods.md (C to E and K): every weight of the ViT collects a gradient that
+What it computes is in docs/methods.md: every weight of the ViT collects a gradient that
 nobody uses, attention maps are kept for the backward pass, the last block runs for all tokens, a
 query costs a second pass in training and in testing, and the two accuracies have a pass each.
 Nothing is made slower than it is there. It takes ours' prompts as they are, so both have one loss

@@ -1,4 +1,4 @@
-"""The growing head against the released code's one Linear with masked logits (methods.md, D)."""
+"""The growing head against the released code's one Linear with masked logits (docs/methods.md)."""
 
 from contextlib import nullcontext
 

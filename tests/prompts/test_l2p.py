@@ -52,7 +52,7 @@ def test_batch_loss_is_the_mean_over_all_pairs_of_a_query_and_a_key_taken_by_any
 
 
 def test_batch_gradient_of_a_key_is_its_count_times_the_mean_gradient(query):
-    """methods.md C: d loss / d k_j = -n_j / (B k) * mean_b d cos(q_b, k_j), per layer."""
+    """docs/methods.md: d loss / d k_j = -n_j / (B k) * mean_b d cos(q_b, k_j), per layer."""
     prompt = make(match="batch")
     prompt(query)[1].backward()
     for place in (0, 1):

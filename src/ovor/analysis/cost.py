@@ -1,7 +1,7 @@
 """What a method costs: learnable parameters, stored numbers and FLOPs.
 
 The paper's FLOPs are multiply-accumulates of one image with LayerNorm at 5 an element
-(methods.md, I).
+(docs/methods.md, cost).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """How far prompts and features move while a task is learned, as similarities in percent.
 
 The paper's tables of representation drift (App. E); it names the measures but prints no formula, so
-these are the published definitions, with the choices of methods.md, H.
+these are the published definitions, with the choices of docs/methods.md, metrics.
 """
 
 import torch
