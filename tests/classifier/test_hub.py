@@ -126,7 +126,8 @@ def test_push_and_pull_over_http(
     done = in_new_process(labelled, *asked, code=PULL + INTRUDE + TELL, **settings)
     assert done.returncode == 0, done.stderr
     first, second, *errors, refused = json.loads(done.stdout)
-    np.testing.assert_array_equal(first, model.predict_proba(labelled))
+    # Another process, by another number of threads maybe: float32 sums of a few hundred terms.
+    np.testing.assert_allclose(first, model.predict_proba(labelled), rtol=1e-4)
     assert second == first
     assert errors == [
         "ann/garden has no revision 'v9': give a commit, branch or tag of it, or none.",
