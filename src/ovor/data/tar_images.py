@@ -121,14 +121,14 @@ class TarImages(Images):
         """Read an image's file out of the tar; at its place, without seeking, for threads' sake."""
         position, offset, size = self.places[index].item()
         shard = self.shards[position]
-        file = _opened(shard).fileno()
-        stat = os.fstat(file)
+        file = _opened(shard)  # held, or another thread's use of the cache may close it
+        stat = os.fstat(file.fileno())
         if (stat.st_size, stat.st_mtime_ns) != (shard.size, shard.modified):
             raise OvorError(
                 f"{shard.path} changed during the run: start the run anew, and leave its shards "
                 "alone meanwhile."
             )
-        return os.pread(file, size, offset)
+        return os.pread(file.fileno(), size, offset)
 
 
 @lru_cache(maxsize=OPEN)
