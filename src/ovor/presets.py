@@ -52,6 +52,7 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
 # (docs/methods.md, other methods); the rest takes the data set's.
 FIRST_TASK = {"lr": 0.01, "schedule": "cosine", "batch_size": 48, "epochs": 20}
 METHOD_SETTINGS: dict[str, dict[str, Any]] = {
+    "analytic": FIRST_TASK,
     "adam-finetune": {"lr": 0.01, "schedule": "cosine", "epochs": 5},
     "adam-vpt-shallow": FIRST_TASK,
     "adam-vpt-deep": {**FIRST_TASK, "lr": 0.05, "batch_size": 16, "epochs": 5},
@@ -69,6 +70,7 @@ RANPAC_SSF = {"options": {"tuning": "ssf"}}
 # epochs, its authors' number: no more gradient steps than four epochs of ten tasks.
 SMALL = {"batch_size": 64, "epochs": 20}
 QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
+    "analytic": {**SMALL, "lr": 0.01},
     "adam-finetune": {**SMALL, "lr": 0.01},
     "adam-vpt-shallow": {**SMALL, "lr": 0.03},
     "adam-vpt-deep": {**SMALL, "lr": 0.03},

@@ -6,6 +6,7 @@ with it, stay as they are.
 
 import copy
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -118,7 +119,23 @@ def with_attention(vit: VisionTransformer) -> None:
         with_all_weights(block.attn.qkv)
 
 
+Tunings = Literal["none", "adapter", "ssf", "vpt-deep", "finetune"]
 Tuning = Callable[[VisionTransformer, torch.Generator], None]
+
+
+def tune(
+    vit: VisionTransformer, kind: str, bottleneck: int, tokens: int, draw: torch.Generator
+) -> None:
+    """Add to the network the parameters of a kind of tuning, by its name."""
+    match kind:
+        case "adapter":
+            with_adapters(vit, bottleneck, draw)
+        case "ssf":
+            with_scale_and_shift(vit, draw)
+        case "vpt-deep":
+            with_tokens(vit, tokens, deep=True)
+        case "finetune":
+            with_all_weights(vit)
 
 
 def tuned_copy(vit: VisionTransformer, tuning: Tuning, draw: torch.Generator) -> VisionTransformer:

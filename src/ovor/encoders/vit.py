@@ -4,7 +4,7 @@ It takes key/value prefixes per layer (prefix tuning, Sec. 3) and gives the CLS 
 final norm. The last block is computed for the CLS query only, since nothing else of it is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -184,3 +184,19 @@ class VisionTransformer(nn.Module):
 
     def forward(self, images: Tensor, prefixes: Prefixes | None = None) -> Tensor:
         return self.encode(self.embed(images), prefixes)
+
+    def depths(self, images: Tensor, blocks: Collection[int]) -> Tensor:
+        """Return the class token and the mean patch token after each of these blocks, side by side.
+
+        Each is normalised without gain or bias (B, 2 x blocks x D), so that it depends on no data
+        and anybody's sums of it can be added to anybody's.
+        """
+        tokens, found = self.embed(images), []
+        first_patch = 1 + self.arch.registers
+        for number, block in enumerate(self.blocks[: max(blocks) + 1]):
+            tokens = block(tokens)
+            if number in blocks:
+                patches = tokens[:, first_patch:].mean(dim=1)
+                found.append(torch.stack([tokens[:, 0], patches], dim=1))
+        pooled = torch.stack(found, dim=1).float()  # B, blocks, 2, D
+        return F.layer_norm(pooled, pooled.shape[-1:]).flatten(1)

@@ -6,6 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError, explain
+from ovor.learners.analytic import Analytic
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
@@ -18,6 +19,7 @@ from ovor.learners.slca import Slca
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
+    "analytic": Analytic,
     "linear": LinearProbe,
     "simplecil": SimpleCil,
     "adam-finetune": AperFinetune,

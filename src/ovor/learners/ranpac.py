@@ -4,7 +4,7 @@ The first task may tune the network; then sums over all images, and a solve afte
 the same as a regression on all classes at once, whatever the order of the tasks.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -23,7 +23,7 @@ RIDGES = [10.0**power for power in range(-8, 9)]
 
 @dataclass(frozen=True, config=STRICT)
 class RanPacOptions:
-    tuning: Literal["none", "adapter", "ssf", "vpt-deep", "finetune"] = "adapter"
+    tuning: pet.Tunings = "adapter"
     """how the first task tunes the network"""
     projection: Count = 10_000
     """width of the random projection (the paper's M)"""
@@ -52,15 +52,7 @@ class RanPac(FirstTaskTuning):
         self.classes = 0
 
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
-        match self.options.tuning:
-            case "adapter":
-                pet.with_adapters(vit, self.options.bottleneck, draw)
-            case "ssf":
-                pet.with_scale_and_shift(vit, draw)
-            case "vpt-deep":
-                pet.with_tokens(vit, self.options.tokens, deep=True)
-            case "finetune":
-                pet.with_all_weights(vit)
+        pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
 
     def epochs(self, run: Run, task: int) -> int:
         return 0 if self.options.tuning == "none" else super().epochs(run, task)

@@ -1,0 +1,157 @@
+"""Exact memory: class sums of a frozen network's features, and the head that follows from them.
+
+One pass over the images, no gradient. What is learned is the same whatever the order and the cut
+of the tasks: classes may come back with more images, and sums of several models may be added.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field, NonNegativeInt
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from ovor.config import STRICT, Count, Npos, Run
+from ovor.data.batches import Batches
+from ovor.encoders import pet
+from ovor.encoders.vit import VisionTransformer
+from ovor.learners.aper import Decay, FirstTaskTuning
+from ovor.learners.base import Autocast
+from ovor.learners.discriminant import Discriminant, Mixture, Ridge, Scatter, choose_ridge
+from ovor.learners.moments import Moments
+from ovor.outliers import synthesize
+from ovor.seeds import NOISE, WEIGHTS, generator
+
+MOMENTS = ("counts", "sums", "second", "gone")
+
+
+@dataclass(frozen=True, config=STRICT)
+class AnalyticOptions:
+    depths: Count = 4
+    """depths of the network that are read, from its middle to its end"""
+    projection: NonNegativeInt = 0
+    """width of a random projection of the features (RanPAC's), 0 for none"""
+    tuning: pet.Tunings = "none"
+    """how the first task tunes the network"""
+    outliers: Annotated[float, Field(ge=0)] = 0.0
+    """weight of virtual outliers in the closed form, 0 for none; with them order matters"""
+    bottleneck: Count = 64
+    """width of the adapters"""
+    tokens: Count = 5
+    """learned tokens of vpt-deep"""
+    weight_decay: Decay = 5e-4
+    """of SGD on the first task"""
+
+
+class Analytic(FirstTaskTuning):
+    """Class sums in double precision, and the head that was last solved from them."""
+
+    Options: ClassVar[type] = AnalyticOptions
+    returning = True
+    projection: Tensor  # read, M
+
+    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+        super().__init__(options, backbone, autocast)
+        arch = backbone.arch
+        self.blocks = blocks_at(options.depths, arch.depth)
+        read = 2 * len(self.blocks) * arch.embed_dim
+        # Sums and head stay on the CPU, in double precision, which not every device has.
+        self.moments = Moments.empty(options.projection or read)
+        self.outliers = torch.zeros_like(self.moments.second) if options.outliers else None
+        if options.projection:  # the same for everybody, so that sums can be added
+            draw = generator(WEIGHTS, read, options.projection)
+            directions = torch.randn(read, options.projection, generator=draw) / read**0.5
+            self.register_buffer("projection", directions, persistent=False)
+        self.start = 0
+        self.set_head(torch.zeros(self.moments.width, 0).double(), torch.zeros(0).double())
+
+    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
+        pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
+
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        if self.options.tuning == "none":  # no copy of the network, no head to tune it with
+            self.tasks += 1
+            self.make_room(classes, seed)
+        else:
+            super().begin_task(classes, seed)
+
+    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
+        self.start = len(self.moments.counts)
+        self.moments = self.moments.grown(classes)
+        new = self.weights.new_zeros(self.moments.width, classes)
+        self.set_head(torch.cat([self.weights, new], 1), torch.cat([self.bias, new[0]]))
+
+    def epochs(self, run: Run, task: int) -> int:
+        return 0 if self.options.tuning == "none" else super().epochs(run, task)
+
+    @torch.no_grad()
+    def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
+        self.requires_grad_(False)
+        kept: list[Tensor] = []
+        for features, labels in images.encoded(self.features):
+            self.moments.add(features, labels.cpu() + self.start)
+            if self.outliers is not None:
+                kept.append(features)
+        if kept:
+            self.add_outliers(torch.cat(kept), seed)
+        self.solve()
+
+    def add_outliers(self, features: Tensor, seed: tuple[int, ...]) -> None:
+        """Make outliers of a task (Alg. 2) and sum their second moment, as many as the images."""
+        classes = len(self.moments.counts) - self.start
+        npos = Npos(k=max(1, min(Npos().k, len(features) - 1)))
+        found = synthesize(features, max(1, classes), npos, generator(*seed, NOISE)).double().cpu()
+        assert self.outliers is not None
+        self.outliers += found.T @ found * (len(features) / len(found))
+
+    def solve(self) -> tuple[Ridge, Mixture]:
+        """Compute the head from the sums, and return what it was computed by."""
+        scatter = Scatter.of(self.moments)
+        if self.outliers is not None:  # features that no class should claim: more scatter for all
+            scatter.within.add_(self.outliers, alpha=self.options.outliers)
+        ridge = choose_ridge(scatter)
+        mixture = Mixture.of(Discriminant.of(scatter, ridge.strength))
+        discriminant = mixture.discriminant
+        weights = discriminant.weights @ mixture.mixing
+        zero = torch.zeros(1, scatter.classes, dtype=torch.double)
+        bias = mixture.logits(zero, discriminant.lengths, scatter.counts)[0]
+        self.set_head(weights, bias - scatter.centre @ weights)
+        return ridge, mixture
+
+    def set_head(self, weights: Tensor, bias: Tensor) -> None:
+        """Predict by these weights (p, C) and these constants (C) from now on."""
+        self.weights, self.bias = weights.contiguous(), bias
+
+    def features(self, images: Tensor) -> Tensor:
+        network = self.tuned or self.backbone
+        with self.autocast():
+            found = network.depths(images, self.blocks)
+        return torch.relu(found @ self.projection) if self.options.projection else found
+
+    def logits(self, features: Tensor) -> Tensor:
+        found = features.to(self.weights.device, torch.double) @ self.weights + self.bias
+        if features.device.type == "mps":  # which has no double precision
+            found = found.float()
+        return found.to(features.device)
+
+    def current_logits(self, features: Tensor) -> Tensor:
+        return self.logits(features)[:, self.start :]
+
+    def learned_state(self) -> dict[str, Tensor]:
+        own = self.moments.state() | {"weights": self.weights, "bias": self.bias}
+        if self.outliers is not None:
+            own["outliers"] = self.outliers
+        return super().learned_state() | own
+
+    def load_learned_state(self, state: dict[str, Tensor]) -> None:
+        rest = dict(state)
+        self.moments = Moments.of_state({name: rest.pop(name) for name in MOMENTS})
+        self.set_head(rest.pop("weights"), rest.pop("bias"))
+        self.outliers = rest.pop("outliers", None)
+        super().load_learned_state(rest)
+
+
+def blocks_at(depths: int, blocks: int) -> list[int]:
+    """Return the blocks to read after: evenly from the middle of the network to the last."""
+    shares = [0.5 + 0.5 * at / (depths - 1) for at in range(depths)] if depths > 1 else [1.0]
+    return sorted({max(1, round(share * blocks)) - 1 for share in shares})

@@ -1,0 +1,246 @@
+"""The head that follows from class sums, in closed form: which class, and is it any of them?
+
+Two estimates are averaged: discriminant analysis, which is better with few images, and ridge
+regression with every class counted alike, which is better with many (docs/analytic.md). Both read
+an image by the same C numbers, phi^T (S_w + ridge I)^-1 (mu_c - mean of the mu_c).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ovor.learners.moments import Moments
+
+RIDGES = torch.logspace(-6, 4, 41, dtype=torch.double)  # of the mean variance, to choose from
+FREEDOM = 0.3  # effective parameters an image, at most: generalised cross-validation overfits above
+SMALL_CLASS = 0.5  # images that the correction for small classes adds to each, chosen on
+# development classes as are the next three
+NOVELTY_RIDGE = 10.0  # of the distances that tell the unknown, in ridges of the classes
+AXES, AXES_WEIGHT = 64, 0.2  # leading directions that say how usual an image is, and their share
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """What the sums say of the classes: their means, and how images scatter around them."""
+
+    counts: Tensor  # C
+    means: Tensor  # C, p
+    centre: Tensor  # p: the plain mean of the class means
+    within: Tensor  # p, p
+    images: float
+
+    @classmethod
+    def of(cls, moments: Moments) -> "Scatter":
+        """Return the scatter; every class must have an image."""
+        counts = moments.counts
+        means = moments.sums / counts[:, None]
+        within = moments.second - (moments.sums.T / counts) @ moments.sums
+        return cls(counts, means, means.mean(0), within, float(moments.images))
+
+    @property
+    def classes(self) -> int:
+        return len(self.counts)
+
+    @property
+    def deviations(self) -> Tensor:
+        """The class means around their mean (C, p)."""
+        return self.means - self.centre
+
+    @property
+    def each(self) -> float:
+        """Images of a class, on average."""
+        return self.images / self.classes
+
+    @property
+    def freedom(self) -> float:
+        """Images beyond the first of each class."""
+        return max(self.images - self.classes, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """How much the scatter is evened out, and the directions in which images differ most."""
+
+    strength: float
+    axes: Tensor  # p, AXES
+    variances: Tensor  # AXES: sums of squares along them
+
+
+def choose_ridge(scatter: Scatter) -> Ridge:
+    """Choose by generalised cross-validation of the balanced regression, from the sums alone.
+
+    Where classes differ in size, their means are as uncertain as 1 / counts, on average, and not as
+    one over the average count, which cross-validation goes by: the ridge grows by the ratio.
+    """
+    targets = scatter.deviations.T * scatter.each  # p, C
+    total = scatter.within + targets @ scatter.deviations
+    scale = total.trace() / len(total)
+    # Single precision is enough to choose by, and takes a third of the time.
+    values, vectors = torch.linalg.eigh((total / scale.clamp(min=1e-12)).float())
+    values = values.double().clamp(min=0)
+    power = (vectors.double().T @ targets).square().sum(1) / scale.clamp(min=1e-12)
+    shrunk = 1 / (values + RIDGES[:, None])  # ridges, p
+    parameters = (values * shrunk).sum(1)
+    variance = scatter.images * (1 - 1 / scatter.classes)
+    rest = variance - 2 * (power * shrunk).sum(1) + (power * values * shrunk.square()).sum(1)
+    room = scatter.images - 1 - parameters
+    error = torch.where(
+        parameters <= FREEDOM * (scatter.images - 1), rest / room.square(), torch.inf
+    )
+    best = RIDGES[-1] if not error.isfinite().any() else RIDGES[int(error.argmin())]
+    unequal = scatter.counts.mean() * (1 / scatter.counts).mean()
+    strength = float((best * scale * unequal).clamp(min=1e-9))
+    return Ridge(strength, vectors[:, -AXES:].double(), values[-AXES:] * scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminant:
+    """Linear discriminants with one ridge, and what they would be without one of their images."""
+
+    scatter: Scatter
+    weights: Tensor  # p, C
+    gram: Tensor  # C, C: what the class means give
+    whitening: Tensor  # p, p: maps the ridged scatter to the identity
+    leverage: float  # of an image, on average: how much it determines what it is compared with
+    noise: Tensor  # C, C: covariance of the outputs within a class
+
+    @classmethod
+    def of(cls, scatter: Scatter, ridge: float) -> "Discriminant":
+        """Solve for the discriminants."""
+        system = scatter.within.clone()
+        system.diagonal().add_(ridge)
+        factor = torch.linalg.cholesky(system)
+        eye = torch.eye(len(system), dtype=torch.double)
+        whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
+        white = whitening @ scatter.deviations.T  # p, C
+        weights, gram = whitening.T @ white, white.T @ white
+        parameters = float(len(system) - ridge * whitening.square().sum())
+        leverage = min(max(parameters / scatter.freedom, 0.0), 0.99)
+        noise = (gram - ridge * (weights.T @ weights)) / scatter.freedom
+        return cls(scatter, weights, gram, whitening, leverage, noise)
+
+    def outputs(self, features: Tensor) -> Tensor:
+        """Return C numbers an image, all that the head needs of it."""
+        return (features - self.scatter.centre) @ self.weights
+
+    @property
+    def lengths(self) -> Tensor:
+        """Squared lengths of the class means (1, C)."""
+        return self.gram.diagonal()[None]
+
+    @property
+    def uncertainty(self) -> float:
+        """By how much the mean of one image misses its class, as a squared length."""
+        return self.leverage / (1 - self.leverage)
+
+    def without(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs and lengths for each image as if it had not been learned.
+
+        Its share of the scatter and of its class's mean is taken out by the formula for a rank-one
+        change; the ridge and the mean of all classes stay.
+        """
+        rows = torch.arange(len(labels))
+        apart = features - self.scatter.means[labels]
+        leverage = (apart @ self.whitening.T).square().sum(1)
+        own = self.scatter.counts[labels]
+        ratio = own / (own - 1)
+        outputs = self.outputs(features)
+        shifts = outputs - self.gram[labels]  # of the image from its class's mean
+        along = leverage + shifts[rows, labels]
+        left = (1 - ratio * leverage).clamp(min=1e-6)
+        changed = outputs + (ratio / left * along)[:, None] * shifts
+        lengths = self.lengths + (ratio / left)[:, None] * shifts.square()
+        changed[rows, labels] -= along / left / (own - 1)
+        lengths[rows, labels] += (
+            (leverage / (own - 1) - 2 * shifts[rows, labels]) / left / (own - 1)
+        )
+        return changed, lengths
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The average of discriminant analysis and balanced regression, both with a spread of 1."""
+
+    discriminant: Discriminant
+    mixing: Tensor  # C, C: from a discriminant's outputs to logits
+    scale: Tensor  # of discriminant analysis
+
+    @classmethod
+    def of(cls, discriminant: Discriminant) -> "Mixture":
+        """Mix what the same discriminants give."""
+        scatter, gram = discriminant.scatter, discriminant.gram
+        eye = torch.eye(len(gram), dtype=torch.double)
+        regression = torch.linalg.inv(eye + scatter.each * gram) * scatter.each
+        share = scatter.counts / scatter.counts.sum()
+        mean = gram @ share
+        spread = discriminant.noise + (gram * share) @ gram - torch.outer(mean, mean)
+        analysis, regression = centred(eye), centred(regression)
+        scales = [
+            ((part * (spread @ part)).sum() / len(gram)).clamp(min=1e-24).sqrt()
+            for part in (analysis, regression)
+        ]
+        return cls(discriminant, (analysis / scales[0] + regression / scales[1]) / 2, scales[0])
+
+    def logits(self, outputs: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
+        """Return the logits of images by a discriminant's outputs.
+
+        A mean of few images lies too far out by chance; what is expected of that is added back,
+        or small classes would hardly ever be chosen.
+        """
+        chance = self.discriminant.leverage / (counts + SMALL_CLASS)
+        return outputs @ self.mixing + centred(chance - lengths) / (4 * self.scale)
+
+
+def centred(rows: Tensor) -> Tensor:
+    """Return rows with a mean of zero: what all classes have in common decides nothing."""
+    return rows - rows.mean(-1, keepdim=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty:
+    """How far an image is from the nearest class, less how far it is from all: the unknown.
+
+    The relative Mahalanobis distance, and a share of the distance along the leading directions.
+    """
+
+    weights: Tensor  # p, C
+    centre: Tensor  # p
+    offsets: Tensor  # C: lengths of the class means, less what chance gives to those of few images
+    kernel: Tensor  # C, C
+    axes: Tensor  # p, AXES: leading directions, scaled
+    scale: Tensor  # (): spread of the distances, as the sums let expect
+
+    def distances(self, features: Tensor) -> Tensor:
+        """Return a number an image, larger the less it belongs to any class."""
+        apart = features - self.centre
+        return self.from_outputs(apart @ self.weights, self.offsets, apart @ self.axes)
+
+    def from_outputs(self, outputs: Tensor, offsets: Tensor, along: Tensor) -> Tensor:
+        """Return the distances by a discriminant's outputs and the leading directions."""
+        nearest = (offsets - 2 * outputs).amin(1)
+        among = ((outputs @ self.kernel) * outputs).sum(1)
+        return (nearest + among + along.square().sum(1)) / self.scale
+
+
+def novelty_of(discriminant: Discriminant, ridge: Ridge) -> Novelty:
+    """Return what tells the unknown, by discriminants with a stronger ridge."""
+    scatter, gram = discriminant.scatter, discriminant.gram
+    eye = torch.eye(len(gram), dtype=torch.double)
+    kernel = torch.linalg.inv(eye / scatter.each + gram)
+    strength = ridge.strength * NOVELTY_RIDGE
+    usual = ridge.variances / (ridge.variances + strength)
+    axes = ridge.axes * (AXES_WEIGHT / (ridge.variances + strength)).sqrt()
+    noise = discriminant.noise / (1 - discriminant.leverage) ** 2
+    slopes = 2 * (eye - kernel @ gram)
+    spread = (slopes * (noise @ slopes)).sum(0).mean()
+    spread = spread + 2 * (AXES_WEIGHT * usual / scatter.images).square().sum()
+    chance = discriminant.uncertainty / scatter.counts
+    return Novelty(
+        discriminant.weights,
+        scatter.centre,
+        discriminant.lengths[0] - chance,
+        kernel,
+        axes,
+        spread.clamp(min=1e-24).sqrt(),
+    )

@@ -1,0 +1,132 @@
+"""Exact class sums: all that is kept of the images, whatever their order and however many.
+
+Features are rounded to steps of 1/32 and weights to 1/256. Sums of such numbers have no rounding
+error in double precision (up to some 10^9 images), so that adding in any order, taking back and
+merging give the same bits, and a file can hold them as whole numbers.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+FEATURE_STEPS, WEIGHT_STEPS = 32, 256  # of 1: a step is far below what images of a class differ by
+AT_ONCE = 512  # rows of a product: enough for speed, little memory
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Counts and feature sums of every class, and one second moment of all images."""
+
+    counts: Tensor  # C: images of each class, or the sum of their weights
+    sums: Tensor  # C, p
+    second: Tensor  # p, p: the sum of phi phi^T over all images
+    gone: Tensor  # 2: classes that were dropped without their images, and how many images those had
+
+    @classmethod
+    def empty(cls, width: int) -> "Moments":
+        """Return the sums over no image."""
+        shapes = ((0,), (0, width), (width, width), (2,))
+        return cls(*(torch.zeros(shape, dtype=torch.double) for shape in shapes))
+
+    @property
+    def width(self) -> int:
+        return self.sums.shape[1]
+
+    @property
+    def images(self) -> Tensor:
+        """How many images the second moment is from, classes that are gone included."""
+        return self.counts.sum() + self.gone[1]
+
+    def grown(self, classes: int) -> "Moments":
+        """Return the same with room for more classes, of which no image is known."""
+        return replace(
+            self,
+            counts=torch.cat([self.counts, self.counts.new_zeros(classes)]),
+            sums=torch.cat([self.sums, self.sums.new_zeros(classes, self.width)]),
+        )
+
+    def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
+        """Add images, in place; negative weights take them back."""
+        x = rounded(features)
+        w = torch.ones(len(x), dtype=torch.double) if weights is None else weights
+        weighted = x if weights is None else x * w[:, None]
+        self.counts.index_add_(0, labels, w)
+        self.sums.index_add_(0, labels, weighted)
+        for rows, others in zip(
+            torch.split(x, AT_ONCE), torch.split(weighted, AT_ONCE), strict=True
+        ):
+            add_product(self.second, rows, others)
+
+    def plus(self, other: "Moments", rows: Tensor) -> "Moments":
+        """Return the sums of both; class i of the other is class rows[i] here."""
+        return Moments(
+            self.counts.index_add(0, rows, other.counts),
+            self.sums.index_add(0, rows, other.sums),
+            self.second + other.second,
+            self.gone + other.gone,
+        )
+
+    def copy(self) -> "Moments":
+        """Return sums that may be changed without changing these."""
+        return Moments(*(x.clone() for x in (self.counts, self.sums, self.second, self.gone)))
+
+    def without(self, row: int) -> "Moments":
+        """Return the same without a class; how its images scatter around their mean stays.
+
+        Its share of the second moment cannot be told from that of others. The part that its mean
+        has in it can, and goes (rounded to a step, so that the sums stay exact).
+        """
+        count, own = self.counts[row], self.sums[row]
+        if not count:  # taken back image by image: nothing is left of it
+            return replace(self, counts=drop(self.counts, row), sums=drop(self.sums, row))
+        steps = FEATURE_STEPS**2 * WEIGHT_STEPS
+        share = (torch.outer(own, own) / count * steps).round() / steps
+        gone = self.gone + torch.stack([torch.ones_like(count), count])
+        return Moments(drop(self.counts, row), drop(self.sums, row), self.second - share, gone)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the numbers by name, the symmetric matrix once."""
+        upper = torch.triu_indices(self.width, self.width)
+        return {
+            "counts": self.counts,
+            "sums": self.sums,
+            "second": self.second[upper[0], upper[1]],
+            "gone": self.gone,
+        }
+
+    @classmethod
+    def of_state(cls, state: dict[str, Tensor]) -> "Moments":
+        """Return what `state` was made from."""
+        width = state["sums"].shape[1]
+        second = torch.zeros(width, width, dtype=torch.double)
+        upper = torch.triu_indices(width, width)
+        second[upper[0], upper[1]] = state["second"]
+        second[upper[1], upper[0]] = state["second"]
+        return cls(state["counts"], state["sums"], second, state["gone"])
+
+
+def rounded(features: Tensor) -> Tensor:
+    """Return features on the grid on which sums are exact, in double precision on the CPU."""
+    x = features.detach().to("cpu" if features.device.type != "meta" else "meta", torch.double)
+    return (x * FEATURE_STEPS).round() / FEATURE_STEPS
+
+
+def rounded_weights(weights: Tensor) -> Tensor:
+    """Return weights on the grid on which sums are exact."""
+    return (weights.double() * WEIGHT_STEPS).round() / WEIGHT_STEPS
+
+
+def add_product(total: Tensor, x: Tensor, y: Tensor) -> None:
+    """Add x^T y, which is symmetric, in place: three quarters of the work of one product."""
+    half = x.shape[1] // 2
+    total[:half, :half].addmm_(x[:, :half].T, y[:, :half])
+    total[half:, half:].addmm_(x[:, half:].T, y[:, half:])
+    across = x[:, :half].T @ y[:, half:]
+    total[:half, half:] += across
+    total[half:, :half] += across.T
+
+
+def drop(rows: Tensor, number: int) -> Tensor:
+    """Return the rows but for one."""
+    return torch.cat([rows[:number], rows[number + 1 :]])
