@@ -120,7 +120,7 @@ def counted(bins: Tensor, weights: Tensor, count: int) -> Tensor:
 
 
 def likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities by the fixed temperature, and the log-odds of the likeliest class."""
+    """Return log-probabilities by the fixed temperature, and the likeliest class's log-odds."""
     log_shares = torch.log_softmax(logits / TEMPERATURE, dim=1)
     return log_shares, log_shares.amax(1) - rest(log_shares)[1]
 

@@ -143,8 +143,8 @@ class Discriminant:
     def without(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs and lengths for each image as if it had not been learned.
 
-        Its class must have another. Its share of the scatter and of its class's mean is taken out by the formula for a rank-one
-        change; the ridge and the mean of all classes stay.
+        Its class must have another. Its share of the scatter and of its class's mean is taken out
+        by the formula for a rank-one change; the ridge and the mean of all classes stay.
         """
         rows = torch.arange(len(labels))
         apart = features - self.scatter.means[labels]
