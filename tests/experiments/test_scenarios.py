@@ -20,7 +20,8 @@ from ovor.experiments import summary
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.grid import digest, execute_one, folder_of, run_of
 from ovor.experiments.runner import execute, prepare
-from ovor.experiments.tables import Row, arriving, sections
+from ovor.experiments.scenarios import arriving
+from ovor.experiments.tables import Row, sections
 from ovor.learners import METHODS, at_once, looks_again, returning
 from ovor.presets import in_scenario, settings
 from ovor.report.make import of_grid

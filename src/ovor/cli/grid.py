@@ -23,7 +23,8 @@ from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.executors.ray import on_ray
 from ovor.experiments.executors.slurm import on_slurm
 from ovor.experiments.progress import GridProgress
-from ovor.experiments.tables import TABLES, Row, Section, arriving, sections
+from ovor.experiments.scenarios import arriving
+from ovor.experiments.tables import TABLES, Row, Section, sections
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
 
-from ovor.config import Run, Scenario, Vor
+from ovor.config import Run, Vor
 from ovor.errors import OvorError
 from ovor.paper import paper
-from ovor.presets import ALIASES, PAPER, VOR_PRESETS, in_scenario, settings
+from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
 # The paper's main tables have these; ours go on with every other method that there is.
 PROMPT_METHODS = ("oneprompt", "oneprompt-deep", "l2p", "dualprompt", "coda-p")
@@ -296,27 +296,6 @@ def with_backbone(part: Section) -> Section:
     if not part.comparable or backbone == PAPER.backbone:
         return part
     return replace(part, title=f"{part.title}, backbone {backbone}")
-
-
-def with_arrival(part: Section) -> Section:
-    """Name the scenario in the title, and leave out the paper's figures, which are of none."""
-    arrival = part.rows[0].run.arrival
-    if not arrival:
-        return part
-    nothing: Figures = (None, None)
-    rows = [replace(row, paper=nothing, paper_std=nothing) for row in part.rows]
-    title = ", ".join((part.title, *arrival))
-    return replace(part, title=title, rows=rows, comparable=False, deviations=False)
-
-
-def arriving(part: Section, scenario: Scenario, imbalance: tuple[int, int] | None) -> Section:
-    """Return the section in another scenario; refuse one that a row's method cannot learn in."""
-    from ovor.learners import check_scenario  # brings torch
-
-    rows = [replace(row, run=in_scenario(row.run, scenario, imbalance)) for row in part.rows]
-    for row in rows:
-        check_scenario(row.run)
-    return with_arrival(replace(part, rows=rows))
 
 
 def choose(part: Section, methods: list[str]) -> Section:

@@ -20,6 +20,7 @@ from ovor.errors import OvorError, explain
 from ovor.experiments import tables
 from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.scenarios import with_arrival
 from ovor.experiments.tables import Figures
 from ovor.presets import SETTINGS, VOR_PRESETS, in_scenario, settings, vor_preset
 
@@ -223,7 +224,7 @@ def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
         sizes = ", ".join(map(str, first.run.task_sizes))
         title = f"{first.run.data}, tasks of {sizes} classes"
         part = replace(part, title=title, comparable=False)
-    part = tables.with_arrival(part)
+    part = with_arrival(part)
     title = part.title
     if name_backbone:
         backbone = first.result["backbone"]
