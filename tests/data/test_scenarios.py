@@ -83,6 +83,14 @@ def test_sizes_grow_by_one_factor_from_few_to_many(
     assert np.all(np.abs(sizes - exact) <= 0.5 + 1e-6)
 
 
+def test_who_learns_at_once_has_the_same_unequal_classes() -> None:
+    data = dataset(6, [*range(6)] * 10, [])
+    in_parts, at_once = (
+        unequal(split(data, [3, 1, 0, 5, 2, 4], sizes), 2, 8, 7) for sizes in ((2, 3, 1), (6,))
+    )
+    assert images([task.train for task in in_parts]) == images([task.train for task in at_once])
+
+
 def test_the_seed_decides() -> None:
     plain = split(dataset(6, [*range(6)] * 10, []), range(6), (2, 2, 2))
     assert not alike(returning(plain, 0), returning(plain, 1))

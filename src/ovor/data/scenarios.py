@@ -3,8 +3,9 @@
 Each is a function of (seed, class) alone, and leaves the test images as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ovor.data.tasks import Part, Task
 SIZES, KEPT, RETURNS = 3, 4, 5
 
 Tasks = tuple[Task, ...]
+Share = tuple[int, Integers]  # a label, and images of it by their position in the data set
 
 
 def arrange(tasks: Tasks, run: Run) -> Tasks:
@@ -39,15 +41,14 @@ def unequal(tasks: Tasks, few: int, many: int, seed: int) -> Tasks:
     """Keep from few to many training images of each class; one that has fewer keeps them all."""
     sizes = class_sizes(sum(len(task.classes) for task in tasks), few, many, seed)
 
-    def keep(task: Task) -> Part:
-        kept = []
-        for label in task.labels:
-            own = np.flatnonzero(task.train.labels == label)
-            draw = np.random.default_rng((KEPT, seed, label))
-            kept.append(draw.permutation(own)[: sizes[label]])
-        return chosen(task.train, kept)
+    def keep(label: int, images: Integers) -> Integers:
+        draw = np.random.default_rng((KEPT, seed, label))
+        return draw.permutation(images)[: sizes[label]]
 
-    return tuple(replace(task, train=keep(task)) for task in tasks)
+    return tuple(
+        replace(task, train=gathered([(k, keep(k, images)) for k, images in by_class(task)]))
+        for task in tasks
+    )
 
 
 def returning(tasks: Tasks, seed: int) -> Tasks:
@@ -56,28 +57,33 @@ def returning(tasks: Tasks, seed: int) -> Tasks:
     Half of the later tasks, drawn by the seed, share the others as equally as possible. Odd ones go
     to the first task, and so do all where no task is later. Every image comes in exactly one task.
     """
-    every = Part(
-        np.concatenate([task.train.indices for task in tasks]),
-        np.concatenate([task.train.labels for task in tasks]),
-    )
-    rows: list[list[Integers]] = [[] for _ in tasks]
+    shares: list[list[Share]] = [[] for _ in tasks]
     for number, task in enumerate(tasks):
         later = range(number + 1, len(tasks))
-        for label in task.labels:
+        for label, images in by_class(task):
             draw = np.random.default_rng((RETURNS, seed, label))
-            own = draw.permutation(np.flatnonzero(every.labels == label))
-            half = (len(own) + 1) // 2 if later else len(own)
-            rows[number].append(own[:half])
-            back = np.sort(draw.permutation(later)[: (len(later) + 1) // 2])
+            images = draw.permutation(images)
+            half = (len(images) + 1) // 2 if later else len(images)
+            shares[number].append((label, images[:half]))
+            back = draw.permutation(later)[: (len(later) + 1) // 2]
             for place, again in enumerate(back):
-                rows[again].append(own[half:][place :: len(back)])
+                shares[again].append((label, images[half:][place :: len(back)]))
     return tuple(
-        replace(task, train=chosen(every, own)) for task, own in zip(tasks, rows, strict=True)
+        replace(task, train=gathered(own)) for task, own in zip(tasks, shares, strict=True)
     )
 
 
-def chosen(part: Part, rows: Sequence[Integers]) -> Part:
-    """Return these rows of a part, in the order of the data set."""
-    together = np.concatenate([np.zeros(0, np.int64), *rows])
-    together = together[np.argsort(part.indices[together])]
-    return Part(part.indices[together], part.labels[together])
+def by_class(task: Task) -> Iterator[Share]:
+    """Yield each label of a task with its training images."""
+    order = np.argsort(task.train.labels, kind="stable")
+    ends = np.searchsorted(task.train.labels[order], [*task.labels, task.labels.stop])
+    for label, (start, end) in zip(task.labels, pairwise(ends), strict=True):
+        yield label, task.train.indices[order[start:end]]
+
+
+def gathered(shares: Sequence[Share]) -> Part:
+    """Return all these images in the order of the data set."""
+    indices = np.concatenate([images for _, images in shares])
+    labels = np.repeat([label for label, _ in shares], [len(images) for _, images in shares])
+    order = np.argsort(indices)
+    return Part(indices[order], labels[order])

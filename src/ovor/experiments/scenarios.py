@@ -1,4 +1,4 @@
-"""The sections of a table in another scenario: which rows it can have, and what it shows of them."""
+"""A table's sections in another scenario: which rows they can have, and what they show."""
 
 from dataclasses import replace
 
