@@ -128,8 +128,8 @@ class Run:
     """classes in each task, instead of equal tasks"""
     scenario: Scenario = "classes"
     """how training images come: classes (each task brings new classes with all their images),
-    repetition (with half of them; later tasks bring the others, which simplecil, adam-*, ranpac and
-    joint can learn), stream (every image is seen once: one epoch, no second look)"""
+    repetition (with half of them; later tasks bring the others, which analytic, simplecil, adam-*,
+    ranpac and joint can learn), stream (every image is seen once: one epoch, no second look)"""
     imbalance: Annotated[
         tuple[Count, Count] | None, tyro.conf.arg(metavar="FEW MANY", help_behavior_hint="")
     ] = None

@@ -29,7 +29,7 @@ from ovor.classifier.file import (
     Model,
     Snapshot,
     drop_before,
-    keep_before,
+    keeping_before,
     read_before,
     read_model,
     write_model,
@@ -312,10 +312,13 @@ class Classifier(Memory):
             about = replace(about, backbone=replace(about.backbone, bundled=True))
         same = self._path is not None and path.exists() and path.resolve() == self._path.resolve()
         if same and not self._erased:
-            about = replace(about, before=keep_before(path))
-        elif same:
-            drop_before(path)
-        write_model(path, contents(self, about))
+            with keeping_before(path) as mark:
+                about = replace(about, before=mark)
+                write_model(path, contents(self, about))
+        else:
+            write_model(path, contents(self, about))
+            if same:
+                drop_before(path)
         if about.sums == self._sums:
             self._path, self._before, self._erased = path, about.before, False
 

@@ -46,7 +46,7 @@ class GridArguments:
     """each seed is a class order, initial weights, augmentation and noise"""
     scenario: Scenario = "classes"
     """how training images come, as for ovor run; --methods chooses those that can: in repetition
-    simplecil, adam-*, ranpac and joint, in a stream those that look at each image once"""
+    analytic, simplecil, adam-*, ranpac and joint, in a stream those that look at each image once"""
     imbalance: Annotated[tuple[Count, Count] | None, optional("FEW MANY")] = None
     """unequal classes, with FEW to MANY training images; the seed says which has how many"""
     backbone: Annotated[str | None, optional("NAME")] = None

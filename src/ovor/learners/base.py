@@ -31,7 +31,6 @@ class Learner(nn.Module):
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
     separable: bool = True  # is the loss of a batch the mean of its images' losses?
     settled: ClassVar[bool] = False  # do later tasks leave the features of the first unchanged?
-    returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?
     returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
     head: Any  # a module: features to logits of all classes; its `current`: of the last task's
