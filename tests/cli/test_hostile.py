@@ -402,8 +402,8 @@ IMAGES = [
     Case("missing", nothing, "predict m.ovor a.png", "a.png cannot be read, as there is no such"),
     Case("missing", nothing, "predict m.ovor ~a.png", "~a.png cannot be read, as there is no"),
     Case("no image", folder("empty"), "predict m.ovor empty", "There is no image in empty"),
-    Case("none given", nothing, "predict m.ovor", "There is no image to predict: give files"),
-    Case("none piped", nothing, "predict m.ovor -", "There is no image to predict: give files"),
+    Case("none given", nothing, "predict m.ovor", "There is no image given: give files"),
+    Case("none piped", nothing, "predict m.ovor -", "There is no image given: give files"),
     Case("in JSON", holds(PICTURE, b""), "predict m.ovor new --json", "bad.png cannot be read"),
     Case("skipped", nothing, "predict m.ovor image.png/x --on-error stop", "cannot be read (Not a"),
 ]
