@@ -1,4 +1,4 @@
-"""A new user's walk through the README: every command is run, and prints what is shown."""
+"""Walks through the README and docs/exact-memory.md: every command prints what is shown."""
 
 import re
 import shlex
@@ -22,14 +22,11 @@ def labels(text: str) -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")[:2]) for line in text.splitlines() if "\t" in line]
 
 
-def test_the_readme_walk(tmp_path: Path) -> None:
-    walk = steps((ROOT / "README.md").read_text(encoding="utf-8"))
-    commands = [shlex.split(command)[1] for command, _ in walk]
-    wanted = ["learn", "learn", "predict", "evaluate", "export", "predict"]
-    assert [name for name in commands if name != "drawings"] == wanted
+def follow(walk: list[tuple[str, str]], folder: Path) -> tuple[int, int]:
+    """Run a walk; returns how many images were predicted, and how many as shown."""
     right = total = 0
     for command, shown in walk:
-        done = ovor(*shlex.split(command)[1:], cwd=tmp_path)
+        done = ovor(*shlex.split(command)[1:], cwd=folder)
         assert done.returncode == 0, done.stderr
         printed = done.stdout
         if " predict " in command:  # an image near a border may fall on its other side
@@ -39,5 +36,25 @@ def test_the_readme_walk(tmp_path: Path) -> None:
             total += len(theirs)
         else:
             assert shape(printed) == shape(shown), command
+    return total, right
+
+
+def names(walk: list[tuple[str, str]]) -> list[str]:
+    """Return the commands of a walk, but for those that write drawings."""
+    commands = [shlex.split(command)[1] for command, _ in walk]
+    return [name for name in commands if name != "drawings"]
+
+
+def test_the_readme_walk(tmp_path: Path) -> None:
+    walk = steps((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert names(walk) == ["learn", "learn", "predict", "evaluate", "export", "predict"]
+    total, right = follow(walk, tmp_path)
     assert total == 10
     assert right >= 8
+
+
+def test_the_walk_of_exact_memory(tmp_path: Path) -> None:
+    walk = steps((ROOT / "docs/exact-memory.md").read_text(encoding="utf-8"))
+    assert {"learn", "correct", "unlearn", "undo", "forget", "rename", "merge"} <= {*names(walk)}
+    total, right = follow(walk, tmp_path)
+    assert right >= total - 2
