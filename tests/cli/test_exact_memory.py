@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from PIL import Image
 
 from command import contents, ovor
@@ -399,3 +400,16 @@ def test_a_moved_backbone_can_be_named(world: Path) -> None:
         assert "--backbone" in refused(*argv)
         done(*argv, "--backbone", "moved.safetensors")
     assert counts() == {"ant": 6, "bee": 6, "dog": 4}
+
+
+def test_while_another_process_changes_it_nobody_else_does(world: Path) -> None:
+    done("learn", "other.ovor", "new", *NEW)
+    with FileLock(world / ".m.ovor.lock"):
+        for argv in (
+            ["correct", "m.ovor", "more/ant", "--to", "ant"],
+            ["unlearn", "m.ovor", "old"],
+            ["undo", "m.ovor"],
+            ["rename", "m.ovor", "ant", "emmet"],
+            ["merge", "m.ovor", "m.ovor", "other.ovor"],
+        ):
+            assert "Another process is changing m.ovor" in refused(*argv)
