@@ -26,7 +26,7 @@ class Estimator:
 
     backbone: str = PAPER
     """named as on the command line, and so is the method"""
-    method: str = "ovor"
+    method: str = "analytic"
     _: KW_ONLY
     epochs: int | None = None
     """has a default by backbone and method, and so have the next two"""
@@ -34,9 +34,9 @@ class Estimator:
     lr: float | None = None
     seed: int = 0
     false_alarms: float = 0.05
-    """share of images of learned classes that may be called unknown, judged by `hold_out`"""
+    """share of images of learned classes that may be called unknown"""
     hold_out: float = 0.1
-    """share of images that is not trained on"""
+    """share of images that is not trained on but judges that; analytic needs none"""
     device: str = "auto"
     workers: int = 0
     num_heads: int = 0

@@ -1,11 +1,14 @@
-"""The file of a growing classifier: prompts and heads, and in words what they are.
+"""The file of a growing classifier: sums, prompts and heads, and in words what they are.
 
 One safetensors file with a digest of all its content. It holds no image and no feature, so its size
-does not depend on how many images were learned.
+hardly depends on how many images were learned.
 """
 
+import hashlib
+import os
+import shutil
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,18 +17,22 @@ from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeInt, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
 from torch import Tensor
 
-from ovor.classifier.lock import check_no_folder
+from ovor.classifier.lock import check_no_folder, real_path
 from ovor.config import STRICT, Count, Fraction, Run
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
+from ovor.learners.moments import FEATURE_STEPS, MOMENTS, WEIGHT_STEPS, packed, unpacked
 from ovor.tensor_file import load_tensors, save_tensors
 
 SCHEMA = 1
 KIND = "ovor classifier"
-LEARNER, BUNDLED = "learner.", "backbone."  # names of tensors begin so
+# Names of tensors begin so: of the learner, of what judges its answers, of the network.
+LEARNER, JUDGE, BUNDLED = "learner.", "judge.", "backbone."
+# Sums that are whole numbers of so small steps, and are packed as such.
+PACKED = {"second": FEATURE_STEPS**2 * WEIGHT_STEPS, "sums": FEATURE_STEPS * WEIGHT_STEPS}
 
 
 @checked(frozen=True, config=STRICT)
@@ -51,6 +58,16 @@ class TaskInfo:
 
 
 @checked(frozen=True, config=STRICT)
+class Expected:
+    """What leave-one-out let expect of a class when its images last came."""
+
+    expected: Annotated[float, Field(ge=0, le=100)] | None
+    """percent of new images that are named right; None: a single image says nothing"""
+    confused_with: tuple[str, ...] = ()
+    """classes that it is taken for, the most frequent first"""
+
+
+@checked(frozen=True, config=STRICT)
 class BackboneInfo:
     """Which backbone the weights belong to."""
 
@@ -72,6 +89,16 @@ class Description:
     tasks: tuple[TaskInfo, ...]
     false_alarms: Fraction
     hold_out: Annotated[float, Field(ge=0, lt=1)]
+    expected: dict[str, Expected] = field(default_factory=dict)
+    """by class, in models of exact sums"""
+    once: bool = False
+    """are digests of learned images kept?"""
+    lesson: str = ""
+    """identifies the last lesson, so that it is not learned again by mistake"""
+    before: str = ""
+    """identifies the model that this one was made from, for undoing"""
+    sums: bool = True
+    """False: for predicting only, without what further learning needs"""
 
     def __post_init__(self) -> None:
         names = [name for task in self.tasks for name in task.classes]
@@ -88,6 +115,8 @@ class Model:
     """of the learner"""
     backbone: dict[str, Tensor]
     """empty if it is not bundled"""
+    judge: dict[str, Tensor] = field(default_factory=dict)
+    """distances, histograms and digests of a model of exact sums"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +138,11 @@ DESCRIPTION = TypeAdapter(Description)
 def write_model(path: Path, model: Model) -> None:
     """Write the file, or leave what was there."""
     about: dict[str, Any] = DESCRIPTION.dump_python(model.about, mode="json")
-    tensors = {LEARNER + name: x for name, x in model.state.items()}
+    state = model.state
+    if model.about.run.method == "analytic":
+        state = {n: packed(x, PACKED[n]) if n in PACKED else x for n, x in state.items()}
+    tensors = {LEARNER + name: x for name, x in state.items()}
+    tensors |= {JUDGE + name: x for name, x in model.judge.items()}
     tensors |= {BUNDLED + name: x for name, x in model.backbone.items()}
     save_tensors(path, tensors, {"kind": KIND, "schema": SCHEMA, "about": about})
 
@@ -123,15 +156,15 @@ def read_model(path: Path) -> Model:
         )
     tensors, meta = load_tensors(path)
     about = read_description(meta, path)
-    prefixes = (LEARNER, BUNDLED) if about.backbone.bundled else (LEARNER,)
+    prefixes = (LEARNER, JUDGE, BUNDLED) if about.backbone.bundled else (LEARNER, JUDGE)
     strange = [name for name in tensors if not name.startswith(prefixes)]
     if strange:
         raise OvorError(f"{path} holds weights of nothing ({strange[0]!r}): learn it anew.")
-    learner, backbone = (
+    learner, judge, backbone = (
         {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        for prefix in (LEARNER, BUNDLED)
+        for prefix in (LEARNER, JUDGE, BUNDLED)
     )
-    return Model(about, learner, backbone)
+    return Model(about, learner, backbone, judge)
 
 
 def read_description(meta: dict[str, Any], path: Path) -> Description:
@@ -196,15 +229,72 @@ def learner_of(model: Model, backbone: Backbone, device: torch.device, path: Pat
     learner = build_learner(run.method, run.options, backbone.vit, nullcontext).to(device)
     for number, task in enumerate(model.about.tasks):
         learner.begin_task(len(task.classes), (run.seed, number))
-    if outline(model.state) != outline(learner.learned_state()):
+    own = learner.learned_state()
+    expected = outline(own if model.about.sums else {n: own[n] for n in own if n not in MOMENTS})
+    try:
+        state = {n: as_sums(n, x, expected) for n, x in model.state.items()}
+    except ValueError:
+        state = {}
+    if outline(state) != expected:
         raise OvorError(
             f"The weights in {path} do not fit its method, its classes and its backbone: learn it "
             "anew."
         )
-    learner.load_learned_state(model.state)
+    learner.load_learned_state(own | state)
     return learner.eval()
 
 
-def outline(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+def as_sums(name: str, tensor: Tensor, expected: "Outline") -> Tensor:
+    """Return a tensor of a learner as it was before the file packed it."""
+    if name in PACKED and name in expected and tensor.dtype == torch.uint8:
+        return unpacked(tensor, PACKED[name], expected[name][0])
+    return tensor
+
+
+Outline = dict[str, tuple[torch.Size, torch.dtype]]
+
+
+def outline(state: dict[str, Tensor]) -> Outline:
     """Return the name, shape and type of every tensor."""
     return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
+
+
+def before(path: Path) -> Path:
+    """Return where the model at `path` is kept as it was before its last change."""
+    real = real_path(path)
+    return real.with_name(real.name + ".before")
+
+
+def keep_before(path: Path) -> str:
+    """Keep the file as it is beside itself, and return what identifies it."""
+    kept = before(path)
+    beside = kept.with_name(kept.name + ".tmp")
+    beside.unlink(missing_ok=True)
+    try:
+        os.link(real_path(path), beside)  # takes no space until the other one changes
+    except OSError:
+        shutil.copyfile(path, beside)
+    beside.replace(kept)
+    return fingerprint(path)
+
+
+def drop_before(path: Path) -> None:
+    """Keep nothing of what the model was."""
+    before(path).unlink(missing_ok=True)
+
+
+def read_before(path: Path, expected: str) -> Model:
+    """Return the model as it was before its last change, or say that it is not kept."""
+    kept = before(path)
+    if not expected or not kept.exists() or fingerprint(kept) != expected:
+        raise OvorError(
+            f"Nothing is kept of {path} before its last change, so it cannot be undone: take "
+            "images back with `ovor unlearn`, or use a copy of your own."
+        )
+    return read_model(kept)
+
+
+def fingerprint(path: Path) -> str:
+    """Return a digest of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]

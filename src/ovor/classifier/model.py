@@ -10,7 +10,7 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ovor.classifier import hub
-from ovor.classifier.estimator import Estimator
+from ovor.classifier.exact import Exact
 from ovor.classifier.file import (
     DESCRIPTION,
     BackboneInfo,
@@ -32,34 +32,54 @@ from ovor.classifier.file import (
     Snapshot,
     TaskInfo,
     backbone_of,
+    drop_before,
+    keep_before,
     learner_of,
+    read_before,
     read_model,
     write_model,
 )
 from ovor.classifier.lock import check_place
-from ovor.classifier.prediction import Predictions, Scores, View, as_columns, predict_images
-from ovor.classifier.rejection import margins
+from ovor.classifier.memory import Memory
+from ovor.classifier.prediction import (
+    Predictions,
+    Scores,
+    View,
+    as_columns,
+    batches,
+    predict_images,
+)
+from ovor.classifier.rejection import EnergyJudge, Judge
 from ovor.data.class_names import as_name
-from ovor.data.images import at_home, spread
-from ovor.data.task_data import Lesson, OnError, checked, read_lesson
+from ovor.data.images import at_home, spread, to_image
+from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError, explain
 from ovor.events import ImageChecked, Listener, silent
+from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
+from ovor.learners.moments import MOMENTS
 from ovor.tensor_file import digest
 
 
-class Classifier(Estimator):
-    """An image classifier that learns new classes task by task and keeps no image."""
+class Classifier(Memory):
+    """An image classifier that learns lesson by lesson and keeps no image."""
 
-    _learner: Learner | None = None
+    _path: Path | None = None  # where it was loaded from or saved to
+    _before = ""  # identifies the file that was there before
+    _judge: tuple[float, Judge] | None = None  # for a share of false alarms
 
     # --- what scikit-learn asks of an estimator
 
-    def fit(self, X: Any, y: Iterable[Any] | None = None) -> Self:  # noqa: N803
-        """Drop what was learned before, and learn these as the first task."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Iterable[Any] | None = None,
+        sample_weight: Sequence[float] | None = None,
+    ) -> Self:
+        """Drop what was learned before, and learn these."""
         fresh = Classifier(**self.get_params())
-        fresh.learn(X, y)
+        fresh.learn(X, y, weights=sample_weight)
         self.__dict__.update(fresh.__dict__)
         return self
 
@@ -68,9 +88,10 @@ class Classifier(Estimator):
         X: Any,  # noqa: N803
         y: Iterable[Any] | None = None,
         classes: object = None,
+        sample_weight: Sequence[float] | None = None,
     ) -> Self:
-        """Learn the next task; labels become strings, and `classes`, scikit-learn's, is unused."""
-        return self.learn(X, y)
+        """Learn more images of any classes; `classes`, scikit-learn's, is unused."""
+        return self.learn(X, y, weights=sample_weight)
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Return the share of right labels; being called unknown does not count as wrong."""
@@ -92,14 +113,24 @@ class Classifier(Estimator):
         rename: dict[str, str] | None = None,
         skip_known: bool = False,
         on_error: OnError = "stop",
+        once: bool = False,
+        weights: Sequence[float] | None = None,
         checkpoint: str | Path | None = None,
         listen: Listener = silent,
     ) -> Self:
-        """Learn new classes as the next task, from a folder, images and labels, or pairs.
+        """Learn new classes, and more of known ones, from a folder, images and labels, or pairs.
 
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
-        was stopped continues when the same is learned again; the file is yours to remove.
+        was stopped continues when the same is learned again; the file is yours to remove. `once`
+        keeps digests from now on, and leaves out images that were learned before. `weights` count
+        an image more or less than once, in the order of the images.
         """
+        if labels is not None:
+            labels = list(labels)
+        if weights is not None:
+            weights = as_grouped(weights, source, labels)
+            if skip_known or on_error == "skip":
+                raise OvorError("With weights no image can be left out: leave that option away.")
         lesson = self.read_task(
             source,
             labels,
@@ -110,7 +141,7 @@ class Classifier(Estimator):
         )
         with tempfile.TemporaryDirectory() as folder:
             where = Path(checkpoint) if checkpoint else Path(folder, "checkpoint")
-            self.learn_task(lesson, where, listen)
+            self.learn_task(lesson, where, listen, once=once, weights=weights)
         return self
 
     def read_task(
@@ -123,16 +154,41 @@ class Classifier(Estimator):
         on_error: OnError = "stop",
         listen: Listener = silent,
     ) -> Lesson:
-        """Return what there is to learn, after every image of it was read once."""
+        """Return what there is to learn, after every image of it was read once if need be."""
+        exact = self.run().method == "analytic"
         found = read_lesson(
-            source, labels, self.classes_.tolist(), rename=rename or {}, skip_known=skip_known
+            source,
+            labels,
+            self.classes_.tolist(),
+            rename=rename or {},
+            skip_known=skip_known,
+            more=exact,
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
+        if exact and on_error == "stop":  # one pass reads and learns; what stops it changes nothing
+            return found
         event = ImageChecked(total=len(found.images))
         return checked(found, on_error, lambda images: listen(event))
 
-    def learn_task(self, lesson: Lesson, checkpoint: Path, listen: Listener = silent) -> None:
-        """Learn what was read, saving the state after every epoch."""
+    def learn_task(
+        self,
+        lesson: Lesson,
+        checkpoint: Path,
+        listen: Listener = silent,
+        *,
+        once: bool = False,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        """Learn what was read, saving the state from time to time."""
+        if self.run().method == "analytic":
+            past = self.snapshot().digest
+            self.learn_exactly(lesson, checkpoint, listen, once=once, weights=weights, past=past)
+            self._judge = None
+            return
+        if once or weights is not None:
+            raise OvorError(
+                f"{self.run().name} cannot learn by weights or digests: use the method analytic."
+            )
         from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
         learner, tasks = fit_task(
@@ -152,19 +208,47 @@ class Classifier(Estimator):
         mark = digest({name: x.cpu().contiguous() for name, x in state.items()}, said["tasks"])
         return Snapshot(self.run(), self.network(), self.tasks_, state, mark)
 
-    def forget(self, name: str) -> None:
-        """Take a class out of the head; what it left in a prompt that classes share stays."""
+    def forget(
+        self,
+        name: str,
+        images: Any = None,
+        *,
+        on_error: OnError = "stop",
+        listen: Listener = silent,
+    ) -> Self:
+        """Take a class out. With its `images` nothing stays of it, where sums are exact.
+
+        Else what it left in a prompt that classes share stays, or how its images scattered.
+        """
         name = as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
         if name not in self.classes_:
             raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
+        if self._exact:
+            self.forget_exactly(name, images, on_error, listen)
+            self._judge = None
+            return self
+        if images is not None:
+            self.exact("forget")
         number = next(n for n, task in enumerate(self.tasks_) if name in task.classes)
         task = self.tasks_[number]
         row = task.classes.index(name)
         self.learner().forget(number, row)
         rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
         self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
+        self._judge, self._erased = None, True
+        return self
+
+    def undo(self) -> Self:
+        """Go back to before the last change: as it is remembered, or as its file was."""
+        if not self.recall():
+            if self._path is None:
+                raise OvorError("Nothing is kept of the model before its last change: it stays.")
+            model = read_before(self._path, self._before)
+            self.__dict__.update(Classifier._of(model, self._path, None, self.device).__dict__)
+        self._judge = None
+        return self
 
     # --- predicting
 
@@ -177,6 +261,21 @@ class Classifier(Estimator):
         rows = [found.probabilities for found in predict_images(self, spread(X))]
         return np.array(rows).reshape(-1, len(self.classes_))
 
+    @torch.no_grad()
+    def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the head's outputs before they become probabilities: images, classes.
+
+        With exact sums they depend on what was learned alone, not on its order; probabilities also
+        depend, a little, on how the lessons' images were judged when they came.
+        """
+        rows = []
+        for batch in batches(spread(X)):
+            views = torch.from_numpy(np.stack([self.view(to_image(image)) for image in batch]))
+            learner = self.learner()
+            images = normalised(views.to(learner.device), self.transform())
+            rows.append(as_array(learner.logits(learner.features(images))))
+        return np.concatenate(rows) if rows else np.zeros((0, len(self.classes_)))
+
     def view(self, image: Image.Image) -> View:
         """Return what the network sees of an image: little, however large it was."""
         return np.asarray(test_view(image, self.transform()))
@@ -186,21 +285,49 @@ class Classifier(Estimator):
         """Return the classes' probabilities and the margins of a stack of views."""
         learner = self.learner()
         pixels = torch.from_numpy(views).to(learner.device)
-        logits = learner.logits(learner.features(normalised(pixels, self.transform()))).float()
-        claimed = margins(logits, self.task_sizes_, [task.threshold for task in self.tasks_])
-        return Scores(as_array(logits.softmax(1)), as_array(claimed))
+        features = learner.features(normalised(pixels, self.transform()))
+        logits, claimed = self.judge()(learner.logits(features), features)
+        return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
+
+    def judge(self) -> Judge:
+        """Return what turns logits into probabilities and margins."""
+        if self._judge is None or self._judge[0] != self.false_alarms:
+            if self._exact:
+                judge: Judge = self._exact.judge(self.false_alarms)
+            else:
+                judge = EnergyJudge(self.task_sizes_, [task.threshold for task in self.tasks_])
+            self._judge = self.false_alarms, judge
+        return self._judge[1]
 
     # --- files
 
-    def save(self, path: str | Path, *, bundle: bool = False) -> None:
-        """Write one file; with `bundle` the backbone is in it, for machines that lack it."""
+    def save(self, path: str | Path, *, bundle: bool = False, sums: bool = True) -> None:
+        """Write one file; with `bundle` the backbone is in it, for machines that lack it.
+
+        The file that was there is kept beside it for `undo`, unless something was taken out that
+        must not stay anywhere. Without `sums` the file can predict, and learn no more.
+        """
+        path = at_home(path)
+        check_place(path)
         state, network = self.learner().learned_state(), self.network()
         inside = bundle or self._bundled
-        tensors = network.vit.state_dict() if inside else {}
         about = self.about()
         about = replace(about, backbone=replace(about.backbone, bundled=inside))
-        check_place(at_home(path))
-        write_model(at_home(path), Model(about, state, tensors))
+        if not sums or not self._sums:
+            if self._sums:
+                self.exact("be saved without sums")
+            about = replace(about, sums=False)
+            state = {name: x for name, x in state.items() if name not in MOMENTS}
+        judge = self._exact.state() if self._exact else {}
+        same = self._path is not None and path.exists() and path.resolve() == self._path.resolve()
+        if same and not self._erased:
+            about = replace(about, before=keep_before(path))
+        elif same:
+            drop_before(path)
+        tensors = network.vit.state_dict() if inside else {}
+        write_model(path, Model(about, state, tensors, judge))
+        if about.sums:
+            self._path, self._before, self._erased = path, about.before, False
 
     @classmethod
     def load(
@@ -208,7 +335,11 @@ class Classifier(Estimator):
     ) -> "Classifier":
         """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
         path = at_home(path)
-        model = read_model(path)
+        return cls._of(read_model(path), path, backbone, device)
+
+    @classmethod
+    def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
+        """Return the classifier of what a file holds."""
         about = model.about
         run = about.run
         found = cls(
@@ -232,7 +363,12 @@ class Classifier(Estimator):
             raise OvorError(f"{path} cannot be used: {error}") from error
         found._network = backbone_of(model, path, backbone)
         learner = learner_of(model, found._network, found.torch_device(), path)
+        if isinstance(learner, Analytic):
+            classes = sum(len(task.classes) for task in about.tasks)
+            found._exact = read_exact(model, learner, classes, path)
         found._adopt(learner, about.tasks)
+        found.expected_, found._lesson, found._sums = about.expected, about.lesson, about.sums
+        found._path, found._before = path, about.before
         return found
 
     @classmethod
@@ -267,6 +403,10 @@ class Classifier(Estimator):
                 tasks=self.tasks_,
                 false_alarms=self.false_alarms,
                 hold_out=self.hold_out,
+                expected=self.expected_,
+                once=self._exact is not None and self._exact.digests is not None,
+                lesson=self._lesson,
+                sums=self._sums,
             )
         except ValidationError as error:
             raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
@@ -282,6 +422,17 @@ class Classifier(Estimator):
     def _adopt(self, learner: Learner, tasks: tuple[TaskInfo, ...]) -> None:
         """Predict with this learner from now on; what that takes is computed here, once."""
         self._learner, self.tasks_, self._transform = learner, tasks, self.transform()
+        self._judge = None
+
+
+def read_exact(model: Model, learner: Analytic, classes: int, path: Path) -> Exact:
+    """Return what judges the answers of a model of exact sums, as its file has it."""
+    try:
+        return Exact.of_state(model.judge, learner.moments.width, classes)
+    except (ValueError, TypeError) as error:
+        raise OvorError(
+            f"The distances in {path} do not fit its classes and its backbone: learn it anew."
+        ) from error
 
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:

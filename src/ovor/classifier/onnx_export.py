@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ovor.atomic import write_atomically
 from ovor.classifier.model import Classifier
 from ovor.classifier.onnx import INSTALL, SCHEMA, check_place, open_session, sealed
-from ovor.classifier.rejection import margins
 from ovor.config import Transform
 from ovor.errors import OvorError
 
@@ -60,13 +59,13 @@ class Graph(nn.Module):
         super().__init__()
         self.learner = model.learner().eval()
         self.mean, self.std = transform.mean, transform.std
-        self.sizes = model.task_sizes_
-        self.thresholds = [task.threshold for task in model.tasks_]
+        self.judge = model.judge()
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         images = (images - self.mean) / self.std
-        logits = self.learner.logits(self.learner.features(images)).float()
-        return logits, margins(logits, self.sizes, self.thresholds)
+        features = self.learner.features(images)
+        logits, margin = self.judge(self.learner.logits(features), features)
+        return logits.float(), margin.float()
 
 
 def describe(model: Classifier, transform: Transform) -> dict[str, Any]:

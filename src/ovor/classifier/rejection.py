@@ -1,15 +1,52 @@
-"""Does any task know this image? The energies of the tasks' heads against thresholds (Sec. 4.1).
+"""Does the model know this image? By the energies of the tasks' heads (Sec. 4.1), or by distances.
 
 VOR pulls the energy of a task's features down and pushes that of outliers up; an image that no task
-claims is unknown.
+claims is unknown. A model of exact sums knows how far images of its classes are from them.
 """
 
 import math
 from collections.abc import Sequence
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from ovor.classifier.calibration import Calibration, calibrated
+from ovor.learners.discriminant import Novelty
 from ovor.losses import task_energies
+
+
+class Judge(nn.Module):
+    """Turns logits and features into logarithms of probabilities, and margins."""
+
+    def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what softmax makes probabilities of (B, C), and how surely it is known (B)."""
+        raise NotImplementedError
+
+
+class EnergyJudge(Judge):
+    """By the energies of the tasks' heads; the logits are as they are."""
+
+    def __init__(self, sizes: Sequence[int], thresholds: Sequence[float]) -> None:
+        super().__init__()
+        self.sizes, self.thresholds = sizes, thresholds
+
+    def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        logits = logits.float()
+        return logits, margins(logits, self.sizes, self.thresholds)
+
+
+class DistanceJudge(Judge):
+    """By relative distances to the classes, and with confidences that were calibrated."""
+
+    def __init__(self, novelty: Novelty, calibration: Calibration, false_alarms: float) -> None:
+        super().__init__()
+        self.novelty = novelty
+        self.threshold = calibration.threshold(false_alarms)
+        self.offset, self.slope = calibration.confidence()
+
+    def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        x = features.to(self.novelty.centre.device, self.novelty.centre.dtype)
+        margin = self.threshold - self.novelty.distances(x)
+        return calibrated(logits, self.offset, self.slope), margin.to(logits.device)
 
 
 def threshold(own: Tensor, false_alarms: float) -> float:

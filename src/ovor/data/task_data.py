@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ovor.data.sources import held
 from ovor.errors import OvorError
 
 OnError = Literal["stop", "skip"]
+T = TypeVar("T")
 Groups = dict[str, list[Picture]]  # the images of each class
 
 
@@ -51,8 +52,12 @@ def read_lesson(
     *,
     rename: dict[str, str],
     skip_known: bool,
+    more: bool = False,
 ) -> Lesson:
-    """Read a folder of class folders, images and labels, or (image, label) pairs."""
+    """Read a folder of class folders, images and labels, or (image, label) pairs.
+
+    With `more`, classes that are known already may get more images.
+    """
     if isinstance(source, str | Path) and labels is None:
         groups, notes = from_folder(at_home(source))
     else:
@@ -60,12 +65,14 @@ def read_lesson(
     groups = renamed(groups, rename)
     for name in groups:
         check_name(name, f"rename it ({_advice(name, rename)})", "rename the folder")
-    groups, more = _new_only(groups, set(known), skip_known, rename)
-    notes += more
-    single = [name for name, items in groups.items() if len(items) == 1]
+    known = set(known)
+    if skip_known or not more:
+        groups, left_out = _new_only(groups, known, skip_known, rename)
+        notes += left_out
+    single = [name for name, items in groups.items() if len(items) == 1 and name not in known]
     if single:
         notes.append(f"{listed(single)}: one image only, which is little to learn a class from.")
-    if len(groups) == 1:
+    if len(groups) == 1 and not (more and known):
         notes.append(
             "One class alone has nothing to be told apart from: where you can, learn several "
             "together."
@@ -122,6 +129,17 @@ def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
             raise OvorError(f"A label is missing ({label}): give every image one.")
         groups.setdefault(as_name(str(label)), []).append(picture)
     return dict(sorted(groups.items()))
+
+
+def as_grouped(values: Sequence[T], source: Any, labels: Iterable[Any] | None) -> list[T]:
+    """Return one value an image in the order in which `from_memory` puts the images."""
+    if isinstance(source, str | Path):
+        raise OvorError("Weights go with images and labels, not with a folder: give those.")
+    names = [pair[1] for pair in spread(source)] if labels is None else list(labels)
+    if len(names) != len(values):
+        raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
+    order = sorted(range(len(names)), key=lambda i: as_name(str(names[i])))
+    return [values[i] for i in order]
 
 
 def renamed(groups: Groups, rename: dict[str, str]) -> Groups:

@@ -18,11 +18,9 @@ from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
 from ovor.learners.base import Autocast
 from ovor.learners.discriminant import Discriminant, Mixture, Ridge, Scatter, choose_ridge
-from ovor.learners.moments import Moments
+from ovor.learners.moments import MOMENTS, Moments
 from ovor.outliers import synthesize
 from ovor.seeds import NOISE, WEIGHTS, generator
-
-MOMENTS = ("counts", "sums", "second", "gone")
 
 
 @dataclass(frozen=True, config=STRICT)

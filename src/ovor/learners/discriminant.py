@@ -134,11 +134,17 @@ class Discriminant:
         """By how much the mean of one image misses its class, as a squared length."""
         return self.leverage / (1 - self.leverage)
 
+    def counts_without(self, labels: Tensor) -> Tensor:
+        """Return the images of every class but for one of these labels each (n, C)."""
+        counts = self.scatter.counts.repeat(len(labels), 1)
+        counts[torch.arange(len(labels)), labels] -= 1
+        return counts
+
     def without(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs and lengths for each image as if it had not been learned.
 
-        Its share of the scatter and of its class's mean is taken out by the formula for a rank-one
-        change; the ridge and the mean of all classes stay.
+        Its class must have another. Its share of the scatter and of its class's mean is taken out
+        by the formula for a rank-one change; the ridge and the mean of all classes stay.
         """
         rows = torch.arange(len(labels))
         apart = features - self.scatter.means[labels]
@@ -182,6 +188,11 @@ class Mixture:
         ]
         return cls(discriminant, (analysis / scales[0] + regression / scales[1]) / 2, scales[0])
 
+    def without(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Return the logits of learned images as if each had not been learned."""
+        outputs, lengths = self.discriminant.without(features, labels)
+        return self.logits(outputs, lengths, self.discriminant.counts_without(labels))
+
     def logits(self, outputs: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
         """Return the logits of images by a discriminant's outputs.
 
@@ -201,7 +212,8 @@ def centred(rows: Tensor) -> Tensor:
 class Novelty:
     """How far an image is from the nearest class, less how far it is from all: the unknown.
 
-    The relative Mahalanobis distance, and a share of the distance along the leading directions.
+    The relative Mahalanobis distance, and a share of the distance along the leading directions; in
+    units of what the sums let expect of images of known classes, around their mean.
     """
 
     weights: Tensor  # p, C
@@ -209,38 +221,42 @@ class Novelty:
     offsets: Tensor  # C: lengths of the class means, less what chance gives to those of few images
     kernel: Tensor  # C, C
     axes: Tensor  # p, AXES: leading directions, scaled
-    scale: Tensor  # (): spread of the distances, as the sums let expect
+    level: Tensor  # (): mean of the distances, and
+    scale: Tensor  # (): their spread, as expected
+
+    @classmethod
+    def of(cls, discriminant: Discriminant, ridge: Ridge) -> "Novelty":
+        """Return what tells the unknown, by discriminants with a stronger ridge."""
+        scatter, gram = discriminant.scatter, discriminant.gram
+        eye = torch.eye(len(gram), dtype=torch.double)
+        kernel = torch.linalg.inv(eye / scatter.each + gram)
+        strength = ridge.strength * NOVELTY_RIDGE
+        usual = AXES_WEIGHT * ridge.variances / (ridge.variances + strength) / scatter.images
+        axes = ridge.axes * (AXES_WEIGHT / (ridge.variances + strength)).sqrt()
+        noise = discriminant.noise / (1 - discriminant.leverage) ** 2
+        slopes = 2 * (eye - kernel @ gram)
+        spread = (slopes * (noise @ slopes)).sum(0).mean() + 2 * usual.square().sum()
+        lengths, chance = discriminant.lengths[0], discriminant.uncertainty / scatter.counts
+        among = ((gram @ kernel) * gram).sum(1).mean() + (kernel * noise).sum()
+        level = (chance - lengths).mean() + among + usual.sum()
+        # What files hold of the large ones; a model must say the same after it was saved.
+        weights, axes = discriminant.weights.float().double(), axes.float().double()
+        scale = spread.clamp(min=1e-24).sqrt()
+        return cls(weights, scatter.centre, lengths - chance, kernel, axes, level, scale)
 
     def distances(self, features: Tensor) -> Tensor:
         """Return a number an image, larger the less it belongs to any class."""
         apart = features - self.centre
-        return self.from_outputs(apart @ self.weights, self.offsets, apart @ self.axes)
+        return self.combined(apart @ self.weights, self.offsets, apart @ self.axes)
 
-    def from_outputs(self, outputs: Tensor, offsets: Tensor, along: Tensor) -> Tensor:
+    def without(self, discriminant: Discriminant, features: Tensor, labels: Tensor) -> Tensor:
+        """Return the distances of learned images as if each had not been learned."""
+        outputs, lengths = discriminant.without(features, labels)
+        chance = discriminant.uncertainty / discriminant.counts_without(labels)
+        return self.combined(outputs, lengths - chance, (features - self.centre) @ self.axes)
+
+    def combined(self, outputs: Tensor, offsets: Tensor, along: Tensor) -> Tensor:
         """Return the distances by a discriminant's outputs and the leading directions."""
         nearest = (offsets - 2 * outputs).amin(1)
         among = ((outputs @ self.kernel) * outputs).sum(1)
-        return (nearest + among + along.square().sum(1)) / self.scale
-
-
-def novelty_of(discriminant: Discriminant, ridge: Ridge) -> Novelty:
-    """Return what tells the unknown, by discriminants with a stronger ridge."""
-    scatter, gram = discriminant.scatter, discriminant.gram
-    eye = torch.eye(len(gram), dtype=torch.double)
-    kernel = torch.linalg.inv(eye / scatter.each + gram)
-    strength = ridge.strength * NOVELTY_RIDGE
-    usual = ridge.variances / (ridge.variances + strength)
-    axes = ridge.axes * (AXES_WEIGHT / (ridge.variances + strength)).sqrt()
-    noise = discriminant.noise / (1 - discriminant.leverage) ** 2
-    slopes = 2 * (eye - kernel @ gram)
-    spread = (slopes * (noise @ slopes)).sum(0).mean()
-    spread = spread + 2 * (AXES_WEIGHT * usual / scatter.images).square().sum()
-    chance = discriminant.uncertainty / scatter.counts
-    return Novelty(
-        discriminant.weights,
-        scatter.centre,
-        discriminant.lengths[0] - chance,
-        kernel,
-        axes,
-        spread.clamp(min=1e-24).sqrt(),
-    )
+        return (nearest + among + along.square().sum(1) - self.level) / self.scale

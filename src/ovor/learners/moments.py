@@ -5,12 +5,15 @@ error in double precision (up to some 10^9 images), so that adding in any order,
 merging give the same bits, and a file can hold them as whole numbers.
 """
 
+import zlib
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 FEATURE_STEPS, WEIGHT_STEPS = 32, 256  # of 1: a step is far below what images of a class differ by
+MOMENTS = ("counts", "sums", "second", "gone")
 AT_ONCE = 512  # rows of a product: enough for speed, little memory
 
 
@@ -125,6 +128,31 @@ def add_product(total: Tensor, x: Tensor, y: Tensor) -> None:
     across = x[:, :half].T @ y[:, half:]
     total[:half, half:] += across
     total[half:, :half] += across.T
+
+
+def packed(exact: Tensor, steps: int) -> Tensor:
+    """Return sums on a grid as compressed bytes: whole numbers, all lowest bytes first.
+
+    The highest bytes are nearly all zero, so a file needs as many as the number of images asks for.
+    """
+    whole = (exact * steps).round().to(torch.int64).numpy()
+    folded = ((whole << 1) ^ (whole >> 63)).astype("<u8")  # small numbers of either sign are small
+    planes = np.ascontiguousarray(folded.reshape(-1, 1).view(np.uint8).T)
+    return torch.from_numpy(np.frombuffer(zlib.compress(planes.tobytes(), 1), np.uint8).copy())
+
+
+def unpacked(content: Tensor, steps: int, shape: torch.Size) -> Tensor:
+    """Return what `packed` was given; raise ValueError if it was nothing of this shape."""
+    unpacker, size = zlib.decompressobj(), 8 * shape.numel()
+    try:
+        planes = unpacker.decompress(content.numpy().tobytes(), size + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(planes) != size:
+        raise ValueError(f"{len(planes)} bytes are not {size}")
+    folded = np.frombuffer(planes, np.uint8).reshape(8, -1).T.copy().view("<u8").ravel()
+    whole = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
+    return torch.from_numpy(whole).double().reshape(shape) / steps
 
 
 def drop(rows: Tensor, number: int) -> Tensor:

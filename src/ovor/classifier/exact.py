@@ -1,0 +1,137 @@
+"""What a model of exact sums says beyond its classes: the unknown, and how sure it is."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ovor.classifier.calibration import Calibration, calibrated
+from ovor.classifier.collect import Collected
+from ovor.classifier.digests import Digests
+from ovor.classifier.lesson_report import lesson_report
+from ovor.classifier.rejection import DistanceJudge
+from ovor.data.task_data import Lesson
+from ovor.errors import OvorError
+from ovor.learners.analytic import Analytic
+from ovor.learners.discriminant import NOVELTY_RIDGE, Discriminant, Mixture, Novelty
+from ovor.learners.moments import Moments
+
+SINGLE = ("weights", "axes")  # of a novelty, in single precision in files
+PARTS = {"novelty": Novelty, "calibration": Calibration}
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """What judges the answers of a model of exact sums."""
+
+    novelty: Novelty
+    calibration: Calibration
+    digests: Digests | None = None
+
+    def judge(self, false_alarms: float) -> DistanceJudge:
+        """Return the judge that calls that share of images of known classes unknown."""
+        return DistanceJudge(self.novelty, self.calibration, false_alarms)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all numbers by name."""
+        own = {f"novelty.{name}": x for name, x in vars(self.novelty).items()}
+        own |= {f"novelty.{name}": own[f"novelty.{name}"].float() for name in SINGLE}
+        own |= {f"calibration.{name}": x for name, x in vars(self.calibration).items()}
+        if self.digests is not None:
+            own |= {f"digests.{name}": x for name, x in self.digests.state().items()}
+        return own
+
+    @classmethod
+    def of_state(cls, state: dict[str, Tensor], width: int, classes: int) -> "Exact":
+        """Return what `state` was made from; raise ValueError if it does not fit the model."""
+        found: dict[str, Any] = {}
+        for part, kind in PARTS.items():
+            names = [f"{part}.{field.name}" for field in fields(kind)]
+            if any(name not in state for name in names):
+                raise ValueError(f"{part} is missing")
+            found[part] = kind(*(state[name].double() for name in names))
+        novelty = found["novelty"]
+        shapes = [tuple(x.shape) for x in vars(novelty).values()]
+        axes = novelty.axes.shape[-1]
+        if shapes != [
+            (width, classes),
+            (width,),
+            (classes,),
+            (classes,) * 2,
+            (width, axes),
+            (),
+            (),
+        ]:
+            raise ValueError("the distances do not fit")
+        empty = Calibration.empty().state()
+        if {n: x.shape for n, x in vars(found["calibration"]).items()} != {
+            n: x.shape for n, x in empty.items()
+        }:
+            raise ValueError("the histograms do not fit")
+        if "digests.rows" in state:
+            kept = {name: state[f"digests.{name}"] for name in ("digests", "rows")}
+            found["digests"] = Digests.of_state(kept)
+        return cls(**found)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A head solved from sums, with what judging by leave-one-out takes."""
+
+    mixture: Mixture
+    far: Discriminant
+    novelty: Novelty
+
+
+def solved(learner: Analytic, moments: Moments) -> Solved:
+    """Give the learner these sums and the head that follows from them, or leave it as it was."""
+    before = learner.moments, learner.weights, learner.bias
+    try:
+        learner.moments = moments
+        ridge, mixture = learner.solve()
+        far = Discriminant.of(mixture.discriminant.scatter, ridge.strength * NOVELTY_RIDGE)
+        return Solved(mixture, far, Novelty.of(far, ridge))
+    except BaseException as error:
+        learner.moments = before[0]
+        learner.set_head(*before[1:])
+        if type(error).__name__ == "_LinAlgError":  # torch's name for it
+            raise OvorError(
+                "The sums do not add up any more, as some of these images were never learned: give "
+                "those that were."
+            ) from error
+        raise
+
+
+def judged(
+    now: Solved,
+    found: Collected,
+    lesson: Lesson,
+    rows: Tensor,
+    names: list[str],
+    past: Calibration,
+) -> tuple[Calibration, dict[str, Any]]:
+    """Return the calibration after a lesson, and what the lesson says of itself."""
+    counts = now.far.scatter.counts
+    numbers = torch.tensor(found.numbers, dtype=torch.int64)
+    able = counts[rows[numbers]] > 1  # a class of one image has no mean without it
+    numbers, features = numbers[able], found.judged()[able]
+    of_them = rows[numbers]
+    shares = torch.zeros(0, len(names), dtype=torch.double)
+    calibration = past
+    if len(numbers):
+        logits = now.mixture.without(features, of_them)
+        distances = now.novelty.without(now.far, features, of_them)
+        alike = 1 / counts[of_them]  # every class counts the same
+        old = 1 - float(found.moments.counts.sum()) / float(counts.sum())
+        calibration = past.with_lesson(
+            distances, logits, of_them, alike / alike.mean(), max(old, 0.0)
+        )
+        shares = calibrated(logits, *calibration.confidence()).exp()
+    items = lesson.images.items
+    where = [
+        str(items[i]) if isinstance(items[i], str) or hasattr(items[i], "name") else f"image {i}"
+        for i in numbers.tolist()
+    ]
+    taught = torch.unique(rows).tolist()
+    return calibration, lesson_report(shares, of_them, names, counts.tolist(), where, taught)
