@@ -15,6 +15,7 @@ from filelock import FileLock
 from PIL import Image
 
 from command import contents, ovor
+from ovor import Classifier
 from ovor.tensor_file import load_tensors
 
 NEW = ["--backbone", "tiny.safetensors", "--method", "analytic"]
@@ -92,18 +93,25 @@ def sums(path: str) -> dict[str, torch.Tensor]:
     return {name: load_tensors(Path(path))[0][f"learner.{name}"] for name in names}
 
 
-def answers(path: str) -> Any:
-    """Return every class and confidence for the test images."""
-    rows = json.loads(done("predict", path, "test", "--top", "9", "--json"))
-    return [sorted((best["class"], best["confidence"]) for best in row["best"]) for row in rows]
+def content(path: str) -> Any:
+    """Return all that a file holds, but for what says which one was before it."""
+    tensors, meta = load_tensors(Path(path))
+    about = {key: value for key, value in meta["about"].items() if key != "before"}
+    return about, {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+def scores(path: str) -> Any:
+    """Return what the head says of the test images, in the order of the classes' names."""
+    model = Classifier.load(path, device="cpu")
+    return model.decision_function("test")[:, np.argsort(model.classes_)]
 
 
 def assert_same(one: str, other: str) -> None:
-    """The same sums, bit for bit, and the same answers."""
+    """The same sums and the same scores of every class, bit for bit."""
     ours, theirs = sums(one), sums(other)
     for name, tensor in ours.items():
         assert torch.equal(tensor, theirs[name]), name
-    assert answers(one) == answers(other)
+    np.testing.assert_array_equal(scores(one), scores(other))
 
 
 # --- more of a known class
@@ -216,11 +224,14 @@ def test_unlearn_takes_other_names_and_skips_what_cannot_be_read(world: Path) ->
 )
 def test_undo_brings_back_what_was(argv: list[str], world: Path) -> None:
     done("learn", "other.ovor", "new", *NEW)
-    before = Path("m.ovor").read_bytes()
+    before = content("m.ovor")
     done(*argv)
-    assert Path("m.ovor").read_bytes() != before
+    after = content("m.ovor")
+    assert after != before
     assert done("undo", "m.ovor").startswith("m.ovor is as it was before its last change")
-    assert Path("m.ovor").read_bytes() == before
+    assert content("m.ovor") == before
+    done("undo", "m.ovor")  # which was a change too
+    assert content("m.ovor") == after
 
 
 def test_undo_says_what_it_brought_back(world: Path) -> None:
@@ -257,7 +268,7 @@ def test_forget_with_the_images_leaves_nothing(world: Path) -> None:
     said = done("forget", "n.ovor", "dog", "--images", "new/dog")
     assert "'dog' is out of n.ovor" in said
     assert "3 classes are left" in said
-    assert "Nothing of its images stays in the file." in said
+    assert "The others are told apart as if it had never been." in said
     shutil.rmtree("new/dog")
     done("learn", "m.ovor", "new")
     assert_same("m.ovor", "n.ovor")
@@ -279,9 +290,20 @@ def test_forget_without_them_says_what_stays(world: Path) -> None:
     }
 
 
-def test_forget_with_some_of_the_images_is_refused(world: Path) -> None:
+def test_forget_takes_all_images_of_the_class_and_no_others(world: Path) -> None:
+    said = refused("forget", "m.ovor", "ant", "--images", "old/bee")
+    assert "These are not the images that were learned" in said
     Path("old/ant/00.png").unlink()
-    refused("forget", "m.ovor", "ant", "--images", "old/ant")
+    said = refused("forget", "m.ovor", "ant", "--images", "old/ant")
+    assert "'ant' was learned from 6 images, and here are 5" in said
+
+
+def test_the_name_of_a_forgotten_class_is_nowhere_in_the_file(world: Path) -> None:
+    shutil.copytree("old/bee", "new/dog", dirs_exist_ok=True)  # so that they are confused
+    done("learn", "m.ovor", "new", "--rename", "dog=zebra")
+    assert b"zebra" in Path("m.ovor").read_bytes()
+    done("forget", "m.ovor", "zebra")
+    assert b"zebra" not in Path("m.ovor").read_bytes()
 
 
 def test_the_words_of_forget_fit_the_method(world: Path) -> None:
@@ -315,8 +337,8 @@ def test_merged_models_are_one_that_was_taught_all(world: Path) -> None:
     done("learn", "there.ovor", "there", *NEW)
     files = contents(world)
     assert done("merge", "out.ovor", "m.ovor", "there.ovor") == (
-        "out.ovor knows what m.ovor and there.ovor know: 3 classes by 19 images. In more than one "
-        "of them, and added up: 'ant'.\n"
+        "out.ovor knows what m.ovor and there.ovor know: 3 classes by 19 images.\n"
+        "In more than one of them, and added up: 'ant'.\n"
     )
     out = contents(world)
     assert {name for name in out if name not in files} == {str(world / "out.ovor")}
@@ -335,9 +357,31 @@ def test_merge_may_write_one_of_its_models(world: Path) -> None:
         "merged": ["m.ovor", "other.ovor", "third.ovor"],
         "images": {"ant": 9, "bee": 6, "cat": 4, "dog": 4},
         "shared": ["ant"],
+        "twice": 0,
+        "once": False,
         "classes": ["ant", "bee", "cat", "dog"],
     }
     assert counts() == found["images"]
+
+
+def test_merge_may_write_another_of_its_models_and_be_undone(world: Path) -> None:
+    done("learn", "other.ovor", "new", *NEW)
+    before = content("other.ovor")
+    done("merge", "other.ovor", "m.ovor", "other.ovor")
+    assert counts("other.ovor") == {"cat": 4, "dog": 4, "ant": 6, "bee": 6}
+    done("undo", "other.ovor")
+    assert content("other.ovor") == before
+
+
+def test_merge_counts_what_two_models_were_both_taught(world: Path) -> None:
+    done("learn", "a.ovor", "old", *NEW, "--once")
+    shutil.copytree("more", "old", dirs_exist_ok=True)
+    done("learn", "b.ovor", "old", *NEW, "--once")
+    said = done("merge", "out.ovor", "a.ovor", "b.ovor")
+    assert "Taught to more than one of them, and counted twice: 12 images." in said
+    assert value("merge", "p.ovor", "a.ovor", "b.ovor")["twice"] == 12
+    said = done("merge", "q.ovor", "a.ovor", "m.ovor")
+    assert "Not all of them keep digests (--once), so it keeps none." in said
 
 
 def test_merge_overwrites_nothing_else(world: Path) -> None:
@@ -353,7 +397,7 @@ def test_a_model_is_not_merged_with_itself(world: Path) -> None:
     Path("link.ovor").symlink_to("m.ovor")
     for other in ("m.ovor", "./m.ovor", "link.ovor"):
         said = refused("merge", "out.ovor", "m.ovor", other)
-        assert "is named twice, and would count twice" in said
+        assert "is named twice, and its images would count twice" in said
     one = ovor("merge", "out.ovor", "m.ovor")
     assert (one.returncode, one.stdout) == (2, "")
     assert "two models or more" in one.stderr

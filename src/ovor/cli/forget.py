@@ -12,7 +12,6 @@ from ovor.cli.arguments import (
     Json,
     Model,
     MovedBackbone,
-    OnError,
     optional,
     parse,
 )
@@ -22,10 +21,10 @@ from ovor.cli.counting import Counting
 
 @dataclass(frozen=True)
 class ForgetArguments:
-    """Take a class out of MODEL. With --images, the images that it was taught by, nothing of them
-    stays (models of the method analytic). Without, its name, its count and what tells it from other
-    classes go, but not what its images changed in numbers that all classes share: have the images
-    ready if that matters, as it cannot be made up for later. This cannot be undone.
+    """Take a class out of MODEL. With --images, all images that it was taught by, the others are told
+    apart as if it had never been (models of the method analytic). Without, its name, its count and
+    its weights go, but not what its images changed in numbers that all classes share, and that
+    cannot be made up for later. This cannot be undone.
     """
 
     model: Model
@@ -34,8 +33,6 @@ class ForgetArguments:
     """the class to take out"""
     images: Annotated[Path | None, optional("FOLDER")] = None
     """all images that the class was taught by"""
-    on_error: OnError = "stop"
-    """at one of those images that cannot be read: stop, or list it and go on without it"""
     backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""
@@ -52,7 +49,7 @@ def forget_command(argv: list[str]) -> None:
             arguments.model,
             arguments.backbone,
             arguments.device,
-            lambda model: model.forget(name, folder, on_error=arguments.on_error, listen=listen),
+            lambda model: model.forget(name, folder, listen=listen),
         )
     exact = folder is not None
     found = {**change.as_json(), "forgotten": name, "exact": exact}
@@ -72,7 +69,9 @@ def what_stays(change: Change, exact: bool) -> str:
     """Return what is not erased, and what it would take."""
     if exact:
         return (
-            "Nothing of its images stays in the file. Not erased: any copy or export made before."
+            "The others are told apart as if it had never been. Not erased: the part that its "
+            "images had in how sure the model is of its answers, and any copy or export made "
+            "before."
         )
     if change.method == "analytic":
         return (
