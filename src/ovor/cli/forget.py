@@ -21,7 +21,7 @@ from ovor.cli.counting import Counting
 
 @dataclass(frozen=True)
 class ForgetArguments:
-    """Take a class out of MODEL. With --images, all images that it was taught by, the others are told
+    """Take a class out of MODEL. With --images, all that it was taught by, the others are told
     apart as if it had never been (models of the method analytic). Without, its name, its count and
     its weights go, but not what its images changed in numbers that all classes share, and that
     cannot be made up for later. This cannot be undone.
