@@ -35,7 +35,8 @@ class CorrectArguments:
 def correct_command(argv: list[str]) -> None:
     """Count images as another class, and print what that changed."""
     arguments = parse(CorrectArguments, argv)
-    paths, to, origin = image_paths(arguments.images), arguments.to, arguments.origin
+    paths = list(dict.fromkeys(image_paths(arguments.images)))  # each once
+    to, origin = arguments.to, arguments.origin
     with Counting("correcting") as listen:
         change = changed(
             arguments.model,
