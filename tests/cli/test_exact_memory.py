@@ -125,6 +125,25 @@ def test_more_images_of_a_known_class_are_as_if_taught_at_once(world: Path) -> N
     assert_same("m.ovor", "n.ovor")
 
 
+def test_once_leaves_out_what_was_taught(world: Path) -> None:
+    done("learn", "n.ovor", "old", *NEW, "--once")
+    shutil.copytree("more", "old", dirs_exist_ok=True)
+    said = done("learn", "n.ovor", "old")
+    assert "Learned: ant (3).\nLearned before, 12 left out: 'old/ant/00.png', " in said
+    assert counts("n.ovor") == {"ant": 9, "bee": 6}
+    assert "there is nothing new to learn" in refused("learn", "n.ovor", "old")
+
+
+def test_digests_know_which_images_were_taught(world: Path) -> None:
+    done("learn", "n.ovor", "old", *NEW, "--once")
+    said = refused("unlearn", "n.ovor", "more")
+    assert "more/ant/06.png was not learned as 'ant' (the model keeps digests)" in said
+    move = ["correct", "n.ovor", "old/bee/00.png", "--to", "wasp", "--from"]
+    assert "old/bee/00.png was not learned as 'ant'" in refused(*move, "ant")
+    done(*move, "bee")
+    assert counts("n.ovor") == {"ant": 6, "bee": 5, "wasp": 1}
+
+
 # --- correct
 
 
