@@ -10,8 +10,13 @@ from docs.walk import steps
 ROOT = Path(__file__).parents[2]
 
 
+# Lines that are there or not by one image near a border, which other processors may round over it.
+BY_AN_IMAGE = ("Most confused: ", "Look at ", "What would help: ")
+
+
 def shape(text: str) -> list[str]:
     """Without figures, which other processors may round otherwise, and without drawn lines."""
+    text = "\n".join(line for line in text.splitlines() if not line.startswith(BY_AN_IMAGE))
     text = re.sub(r"[0-9.,]*[0-9](e-[0-9]+)?", "#", text)
     text = re.sub(r"[━─]+", "-", text)
     return [re.sub(r"[ \t]+", " ", line).strip() for line in text.strip().splitlines()]
