@@ -325,7 +325,11 @@ class Memory(Estimator):
         self._exact = Exact(now.novelty, calibration or memory.calibration, digests)
         self.tasks_, self._lesson = tasks, ""
         kept = set(self.classes_)
-        self.expected_ = {name: said for name, said in self.expected_.items() if name in kept}
+        self.expected_ = {  # without what is gone: its name must not stay in the file
+            name: replace(known, confused_with=tuple(n for n in known.confused_with if n in kept))
+            for name, known in self.expected_.items()
+            if name in kept
+        }
 
     def remember(self) -> None:
         """Keep the model as it is now, for undoing."""

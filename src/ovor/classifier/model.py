@@ -240,7 +240,8 @@ class Classifier(Memory):
             if self._path is None:
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            self.__dict__.update(Classifier._of(model, self._path, None, self.device).__dict__)
+            past = Classifier._of(model, self._path, self.backbone, self.device)
+            self.__dict__.update(past.__dict__)
         self._judge = None
         return self
 
