@@ -353,9 +353,7 @@ def test_the_report_tells_what_to_expect(backbone: str, data: tuple[Arrays, list
     assert report["expected"] == pytest.approx(np.average(right, weights=counts), abs=0.1)
 
 
-def test_other_methods_say_that_they_cannot(
-    backbone: str, data: tuple[Arrays, list[str]]
-) -> None:
+def test_other_methods_say_that_they_cannot(backbone: str, data: tuple[Arrays, list[str]]) -> None:
     model = Classifier(backbone, "simplecil", device="cpu").learn(*data)
     for change in (
         lambda: model.unlearn(data[0][:1], data[1][:1]),

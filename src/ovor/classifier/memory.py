@@ -26,6 +26,7 @@ from ovor.classifier.memory_checks import (
     check_enough,
     check_learned,
     check_left,
+    check_unknown,
 )
 from ovor.classifier.task_list import names_of, with_fewer, with_more, without_class
 from ovor.data.base import Images
@@ -136,6 +137,8 @@ class Memory(Estimator):
         classes = max(row + 1, len(names))
         rows = np.full(len(items), row, np.int64)
         found = self.passed(learner, pictures, rows, listen, classes)
+        if len(set(found.digests)) < len(items):
+            raise OvorError("The same image is given twice: give every image once.")
         moments = learner.moments.grown(classes - len(names)).plus(
             found.moments, torch.arange(classes)
         )
@@ -152,6 +155,8 @@ class Memory(Estimator):
             taken.counts[old[0]] = found.moments.counts[row]
             taken.sums[old[0]] = found.moments.sums[row]
             moments = minus(moments, taken)
+        elif digests is not None:
+            check_unknown(digests, found.digests, [str(item) for item in items], names)
         if digests is not None:
             digests = Digests({**digests, **dict.fromkeys(found.digests, row)})
         tasks = with_fewer(self.tasks_, [names[at] for at in old])
@@ -160,7 +165,7 @@ class Memory(Estimator):
         return self
 
     def forget_exactly(
-        self, name: str, images: Any = None, on_error: OnError = "stop", listen: Listener = silent
+        self, name: str, images: Any = None, listen: Listener = silent
     ) -> None:
         """Take a class out; with its images all of it goes, else how they scattered stays."""
         learner = self.exact("forget")
@@ -173,7 +178,7 @@ class Memory(Estimator):
                     f"{name!r} was learned from {had:g} images, and here are {len(items)}: give "
                     "all of them and no others, or forget it without them."
                 )
-            self.unlearn(items, [name] * len(items), on_error=on_error, listen=listen)
+            self.unlearn(items, [name] * len(items), listen=listen)
             return
         digests = self.memory().digests
         kept = None if digests is None else digests.without_row(row)

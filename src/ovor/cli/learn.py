@@ -200,10 +200,12 @@ def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments
 
     if not checkpoint.exists():
         return False
-    done = already_learned(checkpoint, model.tasks_, model.about().lesson)
-    if done or arguments.restart:
+    if arguments.restart:
         checkpoint.unlink()
-        return done and arguments.resume and not arguments.restart
+        return False
+    if already_learned(checkpoint, model.tasks_, model.about().lesson):
+        checkpoint.unlink()
+        return arguments.resume
     if not arguments.resume:
         raise OvorError(
             f"A lesson of {arguments.model} was stopped before its end: continue it (--resume), or "
