@@ -33,7 +33,9 @@ def of(features: Tensor, labels: Tensor, weights: Tensor | None = None) -> Momen
 
 
 def same(one: Moments, other: Moments) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(vars(one).values(), vars(other).values(), strict=True))
+    return all(
+        torch.equal(x, y) for x, y in zip(vars(one).values(), vars(other).values(), strict=True)
+    )
 
 
 def test_sums_are_those_of_the_definition() -> None:
