@@ -19,6 +19,7 @@ class Exact:
 
     def __init__(self) -> None:
         self.learner: Analytic = learner_of({})
+        self.order: list[int] = []
 
     def add(self, lesson: Encoded, labels: list[int]) -> None:
         """Learn a lesson of new classes; `labels` says which they are."""
@@ -31,7 +32,7 @@ class Exact:
         features = lesson.features.double()
         now.mixture.without(features, rows)  # what leave-one-out asks for
         now.novelty.without(now.far, features, rows)
-        self.order = [*getattr(self, "order", []), *labels]
+        self.order += labels
 
     def predict(self, features: torch.Tensor) -> Any:
         return np.array(self.order)[self.learner.logits(features).argmax(1).numpy()]
@@ -44,12 +45,12 @@ class AllAtOnce:
         self.make, self.seen = make, Encoded(torch.zeros(0), torch.zeros(0))
 
     def add(self, lesson: Encoded, labels: list[int]) -> None:
-        both = (self.seen, lesson) if len(self.seen.labels) else (lesson,)
-        features, names = (
-            torch.cat([getattr(part, name) for part in both]) for name in ("features", "labels")
-        )
-        self.seen = Encoded(features, names)
-        self.model = self.make().fit(features.numpy(), names.numpy())
+        self.see(lesson)
+        self.model = self.make().fit(self.seen.features.numpy(), self.seen.labels.numpy())
+
+    def see(self, lesson: Encoded) -> None:
+        """Keep a lesson until the next fit."""
+        self.seen = self.seen.and_of(lesson, 0) if len(self.seen.labels) else lesson
 
     def predict(self, features: torch.Tensor) -> Any:
         return self.model.predict(features.numpy())
