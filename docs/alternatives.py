@@ -192,7 +192,7 @@ def file_size() -> int:
 
 def as_markdown(found: dict[str, Any]) -> str:
     """Return the table."""
-    heads = ["", "accuracy %", "seconds of a core to add 10 classes", "MB kept", "old images", "unknown"]
+    heads = ["", "accuracy %", "seconds to add 10 classes", "MB kept", "old images", "unknown"]
     lines = [heads, ["---"] * len(heads)]
     for row in found["rows"]:
         spread = f" ± {pstdev(row['accuracy']):.1f}" if len(row["accuracy"]) > 1 else ""
