@@ -178,10 +178,12 @@ def orders() -> list[dict[str, Any]]:
 
 def differences(now: dict[str, Any], first: dict[str, Any]) -> dict[str, float]:
     """Return how far two models are apart."""
+    moved = (now["probabilities"] - first["probabilities"]).abs()
     return {
         "sums": float((now["sums"] - first["sums"]).abs().max()),
         "head": float((now["head"] - first["head"]).abs().max() / first["head"].abs().max()),
-        "probability": 100 * float((now["probabilities"] - first["probabilities"]).abs().max()),
+        "probability": 100 * float(moved.max()),
+        "confidence": 100 * float(moved.amax(1).mean()),
         "answers": 100 * float((now["answers"] != first["answers"]).double().mean()),
         "threshold": float(now["threshold"]),
         "unknown": 100 * float(now["unknown"].mean()),
@@ -248,14 +250,16 @@ def orders_table(rows: list[dict[str, Any]]) -> str:
             row["lessons"],
             f"{row['sums']:g}",
             f"{row['head']:.0e}" if row["head"] else "0",
-            f"{row['probability']:.2f}",
+            f"{row['confidence']:.1f}",
+            f"{row['probability']:.1f}",
             f"{row['answers']:.1f}",
             f"{row['threshold']:.3f}",
             f"{row['unknown']:.1f}",
         ]
         for row in rows
     ]
-    heads = ["sums", "head, relative", "probability, points", "other answers %"]
+    moved = ["probability, on average", "at most"]  # of the one that moves most, of each image
+    heads = ["sums", "head, relative", *moved, "other answers %"]
     return table(["", *heads, "threshold", "known called unknown %"], lines)
 
 

@@ -1,7 +1,7 @@
 """Features of the drawings as the analytic method reads them, for scripts that compare heads."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,8 @@ def learner_of(options: dict[str, Any]) -> Analytic:
 @torch.no_grad()
 def encode(learner: Analytic, images: Images) -> Encoded:
     """Return the features of images in the order in which they come."""
-    transform, labels = settings("quickdraw", "analytic").transform, images.labels
+    size, labels = learner.backbone.arch.image_size, images.labels
+    transform = replace(settings("quickdraw", "analytic").transform, size=size)
     batches = test_batches(
         images, np.arange(len(labels)), labels, transform, batch_size=BATCH, workers=0
     )

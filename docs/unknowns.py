@@ -34,14 +34,16 @@ NAMES = {
     "false_alarms_new": "in the last",
     "rejected": "unseen called unknown %",
 }
-OWN = {
+SIZES = {
     "few_accuracy": "5 images: right %",
-    "few_false_alarms": "called unknown %",
+    "few_false_alarms": "5 images: called unknown %",
     "many_accuracy": "80 images: right %",
-    "many_false_alarms": "called unknown %",
-    "calibration_error": "calibration error, 100 classes",
-    "sure": "answers with a confidence of 90 % and more",
-    "sure_right": "of those right %",
+    "many_false_alarms": "80 images: called unknown %",
+}
+CONFIDENCE = {
+    "calibration_error": "calibration error, points",
+    "sure": "90 % sure or more, %",
+    "sure_right": "right of these %",
 }
 
 
@@ -95,7 +97,7 @@ def confidences_right(drawings: Any, model: Any, lessons: Any) -> dict[str, floa
     sure = confidences >= 0.9
     return {
         "calibration_error": 100 * calibration_error(confidences, right),
-        "sure": float(sure.sum()),
+        "sure": 100 * float(sure.mean()),
         "sure_right": 100 * float(right[sure].mean()),
     }
 
@@ -176,7 +178,7 @@ def main(methods: Sequence[str]) -> None:
             runs.append(run)
     found = sorted(kept + runs, key=lambda run: (METHODS.index(run["method"]), run["seed"]))
     FILE.write_text(json.dumps(found, indent=1) + "\n")
-    for names in (NAMES, OWN):
+    for names in (NAMES, SIZES, CONFIDENCE):
         print(as_markdown(found, names))
 
 
