@@ -15,6 +15,7 @@ STRICT = ConfigDict(extra="forbid")
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Scenario = Literal["classes", "repetition", "stream"]
 
 REMOVED_FROM_NPOS = {"per_class": False, "sample": 0}  # older files have them, at these defaults
 
@@ -125,6 +126,14 @@ class Run:
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()
     """classes in each task, instead of equal tasks"""
+    scenario: Scenario = "classes"
+    """how training images come: classes (each task brings new classes with all their images),
+    repetition (with half of them; later tasks bring the others, which analytic, simplecil, adam-*,
+    ranpac and joint can learn), stream (every image is seen once: one epoch, no second look)"""
+    imbalance: Annotated[
+        tuple[Count, Count] | None, tyro.conf.arg(metavar="FEW MANY", help_behavior_hint="")
+    ] = None
+    """unequal classes, with FEW to MANY training images; the seed says which has how many"""
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
@@ -162,6 +171,17 @@ class Run:
     """also write losses and accuracies for TensorBoard, into the result folder"""
 
     def __post_init__(self) -> None:
+        if self.scenario == "stream" and self.vor is not None:
+            raise ValueError(
+                "a stream shows every image once, and VOR looks again: leave out the +vor"
+            )
+        if self.scenario == "stream" and self.epochs != 1:
+            raise ValueError(
+                f"a stream shows every image once: epochs must be 1, not {self.epochs}"
+            )
+        if self.imbalance is not None and self.imbalance[0] > self.imbalance[1]:
+            few, many = self.imbalance
+            raise ValueError(f"imbalance must be FEW MANY, not {few} {many}: try {many} {few}")
         if self.vor is not None and self.vor.epochs >= self.epochs:
             raise ValueError(
                 f"vor.epochs ({self.vor.epochs}) is a part of epochs ({self.epochs}), "
@@ -172,6 +192,14 @@ class Run:
     def name(self) -> str:
         """The method as people write it."""
         return self.method + ("+vor" if self.vor else "")
+
+    @property
+    def arrival(self) -> tuple[str, ...]:
+        """How the training images come, in words; nothing where it is the usual way."""
+        said: list[str] = [] if self.scenario == "classes" else [self.scenario]
+        if self.imbalance is not None:
+            said.append(f"imbalance {self.imbalance[0]} to {self.imbalance[1]}")
+        return tuple(said)
 
     @property
     def essence(self) -> "Run":

@@ -7,7 +7,7 @@ which embedded/tune.py chose on the development classes alone.
 from dataclasses import replace
 from typing import Any
 
-from ovor.config import Npos, Run, Transform, Vor
+from ovor.config import Npos, Run, Scenario, Transform, Vor
 from ovor.errors import OvorError
 
 ALIASES = {"ovor": "oneprompt+vor", "ovor-deep": "oneprompt-deep+vor"}
@@ -151,6 +151,17 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
         vor=vor_preset(vor, regularization) if name != plain else None,
         **own,
     )
+
+
+def in_scenario(run: Run, scenario: Scenario, imbalance: tuple[int, int] | None = None) -> Run:
+    """Return the run with its images coming in another way; a stream has one epoch."""
+    if scenario == "stream" and run.vor:
+        raise OvorError(
+            f"{run.name} looks at a task's images again to make outliers, and a stream shows each "
+            f"once: choose {run.method}, without +vor, or another method."
+        )
+    epochs = 1 if scenario == "stream" else run.epochs
+    return replace(run, scenario=scenario, imbalance=imbalance, epochs=epochs)
 
 
 def teaching(backbone: str, method: str) -> Run:

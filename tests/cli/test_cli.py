@@ -174,6 +174,10 @@ WRONG_USAGE = [
     (["run", "--vor_preset", "released"], "--vor-preset"),
     (["run", "--method"], "--method"),
     (["run", "--transform.scale", "0.9", "0.2"], "transform.scale must grow"),
+    (["run", "--method", "l2p", "--scenario", "stream", "--epochs", "5"], "must be 1, not 5"),
+    (["run", "--scenario", "often"], "often"),
+    (["run", "--imbalance", "80", "5"], "not 80 5: try 5 80"),
+    (["run", "--imbalance", "0", "5"], "imbalance"),
     (["grid", "--jobs", "0"], "jobs"),
 ]
 FAILURES = [
@@ -192,6 +196,10 @@ FAILURES = [
     (["run", "--vor-preset", "none"], "no VOR preset 'none'"),
     (["run", "--transform.size", "16"], "multiple of the backbone's patches"),
     (["run", "--method", "l2p", "--method.top-k", "40"], "top_k"),
+    (["run", "--scenario", "repetition"], "choose simplecil"),
+    (["run", "--scenario", "repetition", "--devices", "2"], "own classes alone"),
+    (["run", "--scenario", "stream"], "choose oneprompt, without +vor"),
+    (["run", "--scenario", "stream", "--method", "slca"], "each once: choose oneprompt"),
 ]
 
 

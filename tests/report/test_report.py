@@ -18,7 +18,7 @@ from ovor.errors import OvorError
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
-from ovor.presets import settings
+from ovor.presets import in_scenario, settings
 from ovor.report import chart_files, make, page
 from ovor.report.timing import HEAD, TESTING, TRAINING, seconds_by_phase
 from ovor.report.vega import Chart
@@ -237,6 +237,21 @@ def test_variants_of_a_method_are_told_apart(tmp_path: Path) -> None:
         "oneprompt+vor: current term only",
         "oneprompt+vor: vor.weight 0.5",
     ]
+
+
+def test_runs_of_other_scenarios_are_not_compared(tmp_path: Path) -> None:
+    plain = settings("quickdraw", "simplecil")
+    runs = (plain, in_scenario(plain, "repetition", (5, 80)), in_scenario(plain, "stream"))
+    report = report_on(tmp_path, *runs)
+    assert {part.title: part.facts["data"] for part in report.contents} == {
+        "quickdraw, 10 tasks": "quickdraw",
+        "quickdraw, 10 tasks, repetition, imbalance 5 to 80": (
+            "quickdraw, repetition, imbalance 5 to 80"
+        ),
+        "quickdraw, 10 tasks, stream": "quickdraw, stream",
+    }
+    assert [part.rows[0]["A_T_paper"] is None for part in report.contents].count(True) == 2
+    assert [part.methods for part in report.contents] == [["simplecil"]] * 3
 
 
 def test_what_is_there_twice_counts_once(tmp_path: Path) -> None:

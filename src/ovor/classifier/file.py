@@ -7,7 +7,8 @@ hardly depends on how many images were learned.
 import hashlib
 import os
 import shutil
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -265,8 +266,9 @@ def before(path: Path) -> Path:
     return real.with_name(real.name + ".before")
 
 
-def keep_before(path: Path) -> str:
-    """Keep the file as it is beside itself, and return what identifies it."""
+@contextmanager
+def keeping_before(path: Path) -> Iterator[str]:
+    """Keep the file as it is beside itself, if what changes it succeeds; give its identity."""
     kept = before(path)
     beside = kept.with_name(kept.name + ".tmp")
     beside.unlink(missing_ok=True)
@@ -274,8 +276,12 @@ def keep_before(path: Path) -> str:
         os.link(real_path(path), beside)  # takes no space until the other one changes
     except OSError:
         shutil.copyfile(path, beside)
+    try:
+        yield fingerprint(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
     beside.replace(kept)
-    return fingerprint(path)
 
 
 def drop_before(path: Path) -> None:
@@ -286,6 +292,9 @@ def drop_before(path: Path) -> None:
 def read_before(path: Path, expected: str) -> Model:
     """Return the model as it was before its last change, or say that it is not kept."""
     kept = before(path)
+    unnamed = kept.with_name(kept.name + ".tmp")  # where a kill may have left it
+    if unnamed.exists() and fingerprint(unnamed) == expected:
+        kept = unnamed
     if not expected or not kept.exists() or fingerprint(kept) != expected:
         raise OvorError(
             f"Nothing is kept of {path} before its last change, so it cannot be undone: take "

@@ -19,22 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic import ValidationError
 from torch import Tensor
 
 from ovor.classifier import hub
-from ovor.classifier.exact import Exact
+from ovor.classifier.contents import contents, parameters, restore
+from ovor.classifier.exact_lesson import learn_exactly
 from ovor.classifier.file import (
     DESCRIPTION,
-    BackboneInfo,
-    Description,
     Model,
     Snapshot,
-    TaskInfo,
-    backbone_of,
     drop_before,
-    keep_before,
-    learner_of,
+    keeping_before,
     read_before,
     read_model,
     write_model,
@@ -54,11 +49,9 @@ from ovor.data.class_names import as_name
 from ovor.data.images import at_home, spread, to_image
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
-from ovor.errors import OvorError, explain
+from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
-from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
-from ovor.learners.moments import MOMENTS
 from ovor.tensor_file import digest
 
 
@@ -182,7 +175,7 @@ class Classifier(Memory):
         """Learn what was read, saving the state from time to time."""
         if self.run().method == "analytic":
             past = self.snapshot().digest
-            self.learn_exactly(lesson, checkpoint, listen, once=once, weights=weights, past=past)
+            learn_exactly(self, lesson, checkpoint, listen, once=once, weights=weights, past=past)
             self._judge = None
             return
         if once or weights is not None:
@@ -199,7 +192,8 @@ class Classifier(Memory):
             false_alarms=self.false_alarms,
             listen=listen,
         )
-        self._adopt(learner.eval(), tasks)
+        self.adopt(learner.eval(), tasks)
+        self._judge = None
 
     def snapshot(self) -> Snapshot:
         """Return all that learning the next task begins with."""
@@ -309,24 +303,23 @@ class Classifier(Memory):
         """
         path = at_home(path)
         check_place(path)
-        state, network = self.learner().learned_state(), self.network()
-        inside = bundle or self._bundled
+        self.learner()
+        if self._sums and not sums:
+            self.exact("be saved without sums")
         about = self.about()
-        about = replace(about, backbone=replace(about.backbone, bundled=inside))
-        if not sums or not self._sums:
-            if self._sums:
-                self.exact("be saved without sums")
-            about = replace(about, sums=False)
-            state = {name: x for name, x in state.items() if name not in MOMENTS}
-        judge = self._exact.state() if self._exact else {}
+        about = replace(about, sums=about.sums and sums)
+        if bundle:
+            about = replace(about, backbone=replace(about.backbone, bundled=True))
         same = self._path is not None and path.exists() and path.resolve() == self._path.resolve()
         if same and not self._erased:
-            about = replace(about, before=keep_before(path))
-        elif same:
-            drop_before(path)
-        tensors = network.vit.state_dict() if inside else {}
-        write_model(path, Model(about, state, tensors, judge))
-        if about.sums:
+            with keeping_before(path) as mark:
+                about = replace(about, before=mark)
+                write_model(path, contents(self, about))
+        else:
+            write_model(path, contents(self, about))
+            if same:
+                drop_before(path)
+        if about.sums == self._sums:
             self._path, self._before, self._erased = path, about.before, False
 
     @classmethod
@@ -340,35 +333,9 @@ class Classifier(Memory):
     @classmethod
     def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
         """Return the classifier of what a file holds."""
-        about = model.about
-        run = about.run
-        found = cls(
-            backbone or about.backbone.name,
-            run.name,
-            epochs=run.epochs,
-            batch_size=run.batch_size,
-            lr=run.lr,
-            seed=run.seed,
-            false_alarms=about.false_alarms,
-            hold_out=about.hold_out,
-            device=device,
-            workers=run.workers,
-            num_heads=run.num_heads,
-        )
-        found._loaded = run
-        found._bundled = about.backbone.bundled
-        try:
-            found.run()
-        except OvorError as error:
-            raise OvorError(f"{path} cannot be used: {error}") from error
-        found._network = backbone_of(model, path, backbone)
-        learner = learner_of(model, found._network, found.torch_device(), path)
-        if isinstance(learner, Analytic):
-            classes = sum(len(task.classes) for task in about.tasks)
-            found._exact = read_exact(model, learner, classes, path)
-        found._adopt(learner, about.tasks)
-        found.expected_, found._lesson, found._sums = about.expected, about.lesson, about.sums
-        found._path, found._before = path, about.before
+        found = cls(**parameters(model.about, backbone), device=device)
+        restore(found, model, path, backbone)
+        found._path, found._before = path, model.about.before
         return found
 
     @classmethod
@@ -387,30 +354,6 @@ class Classifier(Memory):
         """Share it in a repository of the Hugging Face hub (owner/name) or a folder (./name)."""
         return hub.push(self.save, self.about(), where, private=private)
 
-    def about(self) -> Description:
-        """Return all that a model file says in words."""
-        run, network = self.run(), self.network()
-        try:
-            return Description(
-                run=run,
-                backbone=BackboneInfo(
-                    network.name,
-                    network.source,
-                    network.sha256,
-                    self._bundled,
-                    network.vit.arch.num_heads,
-                ),
-                tasks=self.tasks_,
-                false_alarms=self.false_alarms,
-                hold_out=self.hold_out,
-                expected=self.expected_,
-                once=self._exact is not None and self._exact.digests is not None,
-                lesson=self._lesson,
-                sums=self._sums,
-            )
-        except ValidationError as error:
-            raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
-
     # --- parts
 
     def learner(self) -> Learner:
@@ -418,21 +361,6 @@ class Classifier(Memory):
         if self._learner is None:
             raise OvorError("Nothing is learned yet: call learn first.")
         return self._learner
-
-    def _adopt(self, learner: Learner, tasks: tuple[TaskInfo, ...]) -> None:
-        """Predict with this learner from now on; what that takes is computed here, once."""
-        self._learner, self.tasks_, self._transform = learner, tasks, self.transform()
-        self._judge = None
-
-
-def read_exact(model: Model, learner: Analytic, classes: int, path: Path) -> Exact:
-    """Return what judges the answers of a model of exact sums, as its file has it."""
-    try:
-        return Exact.of_state(model.judge, learner.moments.width, classes)
-    except (ValueError, TypeError) as error:
-        raise OvorError(
-            f"The distances in {path} do not fit its classes and its backbone: learn it anew."
-        ) from error
 
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:

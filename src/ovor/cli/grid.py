@@ -15,7 +15,7 @@ from rich.console import Console
 from ovor.cli.arguments import Debug, Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
-from ovor.config import Count, Positive, Run
+from ovor.config import Count, Positive, Run, Scenario
 from ovor.errors import OvorError
 from ovor.experiments import grid, summary
 from ovor.experiments.executors.base import Executor, ExecutorError
@@ -23,7 +23,8 @@ from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.executors.ray import on_ray
 from ovor.experiments.executors.slurm import on_slurm
 from ovor.experiments.progress import GridProgress
-from ovor.experiments.tables import TABLES, Row, sections
+from ovor.experiments.scenarios import arriving
+from ovor.experiments.tables import TABLES, Row, Section, sections
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class GridArguments:
     """some rows of the table, by their methods"""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """each seed is a class order, initial weights, augmentation and noise"""
+    scenario: Scenario = "classes"
+    """how training images come, as for ovor run; --methods chooses those that can: in repetition
+    analytic, simplecil, adam-*, ranpac and joint, in a stream those that look at each image once"""
+    imbalance: Annotated[tuple[Count, Count] | None, optional("FEW MANY")] = None
+    """unequal classes, with FEW to MANY training images; the seed says which has how many"""
     backbone: Annotated[str | None, optional("NAME")] = None
     """another backbone than the data set's"""
     epochs: Annotated[Count | None, optional("INT")] = None
@@ -90,7 +96,7 @@ def grid_command(argv: list[str]) -> None:
         sys.exit(
             wrong_usage(f"There is no table {arguments.preset!r}: choose from {', '.join(TABLES)}.")
         )
-    check_place(arguments)
+    check_flags(arguments)
     table, parts = sections(
         arguments.preset,
         list(arguments.data),
@@ -98,6 +104,7 @@ def grid_command(argv: list[str]) -> None:
         list(arguments.methods),
         lambda run: adapt(run, arguments),
     )
+    parts = [in_scenario(part, arguments) for part in parts]
     seeds = list(dict.fromkeys(arguments.seeds))
     if not arguments.show:
         do_runs([row for part in parts for row in part.rows], seeds, arguments)
@@ -113,8 +120,20 @@ def grid_command(argv: list[str]) -> None:
     if not arguments.no_report:
         from ovor.report import make
 
-        page = arguments.out / f"report-{arguments.preset}.html"
+        arrival = parts[0].rows[0].run.arrival
+        name = "-".join(("report", arguments.preset, *arrival)).replace(" ", "-")
+        page = arguments.out / f"{name}.html"
         write_report(lambda: make.of_grid(parts, seeds, arguments.out).write(page), page)
+
+
+def in_scenario(part: Section, arguments: GridArguments) -> Section:
+    """Return the section with its images coming as the flags say."""
+    if arguments.scenario == "classes" and arguments.imbalance is None:
+        return part
+    try:
+        return arriving(part, arguments.scenario, arguments.imbalance)
+    except OvorError as error:
+        raise OvorError(f"{error} --methods chooses rows of the table.") from error
 
 
 def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None:
@@ -133,10 +152,12 @@ def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None
         raise OvorError(f"{error} {hint}") from error
 
 
-def check_place(arguments: GridArguments) -> None:
+def check_flags(arguments: GridArguments) -> None:
     """Refuse flags that exclude each other, or one without the other that it needs."""
     if arguments.ray and arguments.slurm:
         sys.exit(wrong_usage("ovor: --ray and --slurm are two places for the runs: choose one."))
+    if arguments.scenario == "stream" and (arguments.epochs or 1) > 1:
+        sys.exit(wrong_usage("ovor: a stream shows every image once: leave out --epochs."))
     if arguments.slurm_options and not arguments.slurm:
         sys.exit(wrong_usage("ovor: --slurm-options needs --slurm PARTITION."))
     if arguments.gpus_per_run and not (arguments.ray or arguments.slurm):

@@ -3,13 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ovor.cli.arguments import Debug, Json, ModelFile, parse
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,15 @@ def inspection(path: Path) -> dict[str, Any]:
             "sha256": about.backbone.sha256,
             "bundled": about.backbone.bundled,
         },
-        "numbers": sum(tensor.numel() for tensor in model.state.values()),
+        "numbers": numbers(model.state),
         "false_alarms": about.false_alarms,
+        "exact": about.run.method == "analytic",
+        "learns": about.sums,
+        "once": about.once,
+        "expected": {
+            name: {"expected": known.expected, "confused_with": list(known.confused_with)}
+            for name, known in about.expected.items()
+        },
         "tasks": [
             {
                 "classes": dict(zip(task.classes, task.images, strict=True)),
@@ -61,11 +71,53 @@ def inspection(path: Path) -> dict[str, Any]:
     }
 
 
+def numbers(state: "dict[str, Tensor]") -> int:
+    """Count the numbers of a learner; sums that are packed have one for each pair of features."""
+    packed = {name: tensor for name, tensor in state.items() if tensor.dtype.itemsize == 1}
+    count = sum(tensor.numel() for name, tensor in state.items() if name not in packed)
+    if packed:
+        width, classes = state["weights"].shape
+        count += width * (width + 1) // 2 + width * classes
+    return count
+
+
 def print_inspection(found: dict[str, Any]) -> None:
-    """Print a table with a line a task, and below it the model's size and backbone."""
+    """Print a table with a line a class or a task, and below it the model's size and backbone."""
     console = Console()
     classes = sum(len(task["classes"]) for task in found["tasks"])
     backbone = found["backbone"]
+    console.print(class_table(found) if found["exact"] else task_table(found))
+    console.print(
+        f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
+        f"numbers, {size(found['bytes'])}; false alarms aimed at: "
+        f"{100 * found['false_alarms']:g} %\n"
+        f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
+        f"{'in the file' if backbone['bundled'] else 'not in the file'}"
+        + ("\nDigests of learned images are kept (--once)." if found["once"] else "")
+        + ("" if found["learns"] else "\nFor predicting only: it has no sums to learn more with."),
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def class_table(found: dict[str, Any]) -> Table:
+    """Return a table with a line a class: what to expect of it, and what it is taken for."""
+    table = Table()
+    for column in ("class", "images", "expect", "confused with", "lesson"):
+        left = column in ("class", "confused with")
+        table.add_column(column, justify="left" if left else "right")
+    for number, task in enumerate(found["tasks"], 1):
+        for name, count in task["classes"].items():
+            known = found["expected"].get(name, {"expected": None, "confused_with": []})
+            expect = "" if known["expected"] is None else f"{known['expected']:g} %"
+            others = ", ".join(known["confused_with"])
+            table.add_row(escape(name), str(count), expect, escape(others), str(number))
+    return table
+
+
+def task_table(found: dict[str, Any]) -> Table:
+    """Return a table with a line a task."""
     table = Table()
     for column in ("task", "classes (images)", "held out", "right then", "threshold"):
         table.add_column(column, justify="left" if column.startswith("classes") else "right")
@@ -74,17 +126,7 @@ def print_inspection(found: dict[str, Any]) -> None:
         right = "" if task["held_out_accuracy"] is None else f"{task['held_out_accuracy']:.1f} %"
         held_out, threshold = str(task["held_out"]), f"{task['threshold']:.3f}"
         table.add_row(str(number), escape(names), held_out, right, threshold)
-    console.print(table)
-    console.print(
-        f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
-        f"numbers, {size(found['bytes'])}; false alarms aimed at: "
-        f"{100 * found['false_alarms']:g} %\n"
-        f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
-        f"{'in the file' if backbone['bundled'] else 'not in the file'}",
-        highlight=False,
-        soft_wrap=True,
-        markup=False,
-    )
+    return table
 
 
 def size(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`ovor learn`: new classes for a model, as its next task."""
+"""`ovor learn`: new classes for a model, or more images of those that it knows."""
 
 import json
 import sys
@@ -26,6 +26,7 @@ from ovor.cli.arguments import (
 from ovor.cli.exits import stopped
 from ovor.cli.inspect import size
 from ovor.config import Count, Fraction, Positive
+from ovor.data.class_names import listed
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.experiments.progress import RunProgress
@@ -34,8 +35,9 @@ from ovor.presets import ALIASES
 
 @dataclass(frozen=True)
 class LearnArguments:
-    """Teach the classes in FOLDER to MODEL. New classes only; old images are not needed, and none
-    is kept. Killed at any moment, the model is as before, and --resume goes on.
+    """Teach the classes in FOLDER to MODEL: new ones, and more images of those that it knows. Old
+    images are not needed, and none is kept. Killed at any moment, the model is as before, and
+    --resume goes on.
     """
 
     model: Model
@@ -46,31 +48,34 @@ class LearnArguments:
     """of a new model: embedded (28-pixel drawings only), a timm name with its tag, or a file
     (default: vit_base_patch16_224.augreg_in21k_ft_in1k). Of an old one: where it is now"""
     method: Annotated[str | None, optional("NAME")] = None
-    """of a new model (default: ovor)"""
+    """of a new model (default: analytic, one pass and exact; others, such as ovor, train for epochs
+    and take new classes only)"""
     rename: Rename = ()
     """learn classes under other names than those of their folders"""
     skip_known: bool = False
     """leave out classes that the model knows already"""
+    once: bool = False
+    """keep a digest of every image from now on, and leave out images that were learned before"""
     on_error: OnError = "stop"
     """at an image that cannot be read: stop, or list it and go on without it"""
     dry_run: bool = False
     """show what would be learned, the memory and the time; learn nothing"""
     resume: bool = False
-    """continue an unfinished lesson after its last epoch, if there is one"""
+    """continue an unfinished lesson from where it was last saved, if there is one"""
     restart: bool = False
     """throw an unfinished lesson away and begin it anew"""
     epochs: Annotated[Count | None, optional("INT")] = None
-    """passes over the images (default: 20, with the embedded backbone 4)"""
+    """passes over the images, of methods that train (default: 20, with the embedded backbone 4)"""
     batch_size: Annotated[Count | None, optional("INT")] = None
     """images per step, at most"""
     lr: Annotated[Positive | None, optional("FLOAT")] = None
-    """learning rate"""
+    """learning rate, of methods that train"""
     seed: Annotated[NonNegativeInt | None, optional("INT")] = None
     """of initial weights, augmentation and noise (default: 0)"""
     false_alarms: Annotated[Fraction | None, optional("FLOAT")] = None
     """share of images of learned classes that may be called unknown (default: 0.05)"""
     hold_out: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, optional("FLOAT")] = None
-    """share of images kept out of training to set that (default: 0.1)"""
+    """share of images kept out of training to set that (default: 0.1); analytic keeps none out"""
     device: Device = "auto"
     """where to compute"""
     workers: Annotated[NonNegativeInt | None, optional("INT")] = None
@@ -118,11 +123,13 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
 def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, str]) -> None:
     """Learn the task, save the model, and print what it knows now."""
     path, checkpoint = arguments.model, checkpoint_of(arguments.model)
-    settle(checkpoint, model, arguments)
+    if settle(checkpoint, model, arguments):
+        print(json.dumps(learned(model, path)) if arguments.json else f"{path} has learned it.")
+        return
     try:
         with RunProgress(model.run()) as progress:
             lesson, notes = read(model, arguments, rename, progress)
-            model.learn_task(lesson, checkpoint, progress)
+            model.learn_task(lesson, checkpoint, progress, once=arguments.once)
     except KeyboardInterrupt:
         if not checkpoint.exists():
             raise
@@ -132,7 +139,9 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
     model.save(path)
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
-        print(json.dumps({**learned(model, path), "notes": notes}))
+        print(json.dumps({**learned(model, path), "report": model.report_, "notes": notes}))
+    elif model.report_ is not None:
+        print(report_in_words(model.report_, lesson, model, path))
     else:
         print(learned_in_words(model, path))
 
@@ -181,17 +190,25 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
     return model
 
 
-def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> None:
-    """Remove what an earlier lesson left, if it is done or not wanted; else ask for --resume."""
+def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:
+    """Remove what an earlier lesson left, if it is done or not wanted; else ask for --resume.
+
+    Returns whether the lesson that is to be continued was learned, and only its end not seen.
+    """
     from ovor.classifier.fit import already_learned
 
-    if checkpoint.exists() and (arguments.restart or already_learned(checkpoint, model.tasks_)):
+    if not checkpoint.exists():
+        return False
+    done = already_learned(checkpoint, model.tasks_, model.about().lesson)
+    if done or arguments.restart:
         checkpoint.unlink()
-    if checkpoint.exists() and not arguments.resume:
+        return done and arguments.resume and not arguments.restart
+    if not arguments.resume:
         raise OvorError(
             f"A lesson of {arguments.model} was stopped before its end: continue it (--resume), or "
             "throw it away and begin anew (--restart)."
         )
+    return False
 
 
 def check_method(model: "ovor.Classifier", method: str) -> None:
@@ -253,6 +270,48 @@ def learned_in_words(model: "ovor.Classifier", path: Path) -> str:
             f"least {round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."
         )
     return words
+
+
+def report_in_words(
+    report: dict[str, Any], lesson: Lesson, model: "ovor.Classifier", path: Path
+) -> str:
+    """Return what a lesson of exact sums says of itself, in lines."""
+    counts = ", ".join(
+        f"{name} ({count})" for name, count in zip(lesson.class_names, lesson.counts, strict=True)
+    )
+    lines = [f"Learned: {counts}."]
+    if report["left_out"]:
+        lines.append(f"Learned before, left out: {listed(report['left_out'])}.")
+    if report["expected"] is not None:
+        lines.append(
+            f"Of new images like these expect {report['expected']:g} % named right (each of "
+            f"{report['judged']:,} judged by all others)."
+        )
+    for pair in report["pairs"][:3]:
+        first, second = pair["classes"]
+        lines.append(f"Most confused: {first} and {second} ({pair['images']} images).")
+    for suspect in report["suspects"][:5]:
+        lines.append(
+            f"Look at {suspect['image']}: taught as {suspect['class']}, looks like "
+            f"{suspect['looks_like']} ({100 * suspect['confidence']:.0f} %)."
+        )
+    more = len(report["suspects"]) - 5
+    if more > 0:
+        lines.append(f"And {more} more images that look mislabelled (--json lists them).")
+    lines += [f"What would help: {line}" for line in worst(report)]
+    known = len(model.classes_)
+    lines.append(f"{path} knows {known} class{'es' * (known != 1)} in {size(path.stat().st_size)}.")
+    return "\n".join(lines)
+
+
+def worst(report: dict[str, Any], most: int = 3) -> list[str]:
+    """Return advice on the classes that need it most."""
+    of = {found["class"]: found["expected"] for found in report["classes"]}
+
+    def need(line: str) -> float:
+        return next((v or 0.0 for name, v in of.items() if line.startswith(f"{name}: ")), 100.0)
+
+    return sorted(report["advice"], key=need)[:most]
 
 
 def duration(seconds: float) -> str:

@@ -6,19 +6,19 @@ import json
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
 
 import tyro
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
 from ovor.cli.exits import wrong_usage
-from ovor.config import Run
+from ovor.config import Run, Scenario
 from ovor.experiments.folder import read_run
-from ovor.presets import SETTINGS, settings
+from ovor.presets import SETTINGS, in_scenario, settings
 
 Options = TypeVar("Options")
-EARLY = ("method", "data", "vor_preset", "tasks", "from", "epochs")
+EARLY = ("method", "data", "vor_preset", "tasks", "from", "epochs", "scenario")
 SHOWING = {"--resume", "--out", "--json", "--debug", "--no-report"}
 SHARING = {"--devices", "--nodes", "--tensorboard"}  # what may change when a run is resumed
 
@@ -89,8 +89,11 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
             int(tasks) if tasks.isdigit() else None,
         )
         base = shortened(base, argv, named["epochs"] or "")
+    helping = bool({"-h", "--help"} & set(argv))
+    if not helping:
+        base = arriving(base, named["scenario"])
     options: Any = NoOptions()
-    if named["method"] or not {"-h", "--help"} & set(argv):
+    if named["method"] or not helping:
         from ovor.learners import parse_options
 
         options = parse_options(base.method, base.options)
@@ -107,7 +110,17 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
     check_names(parsed, named, preset, base)
     # Through JSON and back, as run.json will have them: lists, not tuples.
     own = json.loads(json.dumps(dataclasses.asdict(parsed.options)))
-    return replace(parsed, run=replace(parsed.run, method=base.method, options=own))
+    run = replace(parsed.run, method=base.method, options=own)
+    from ovor.learners import check_scenario
+
+    check_scenario(run)
+    return replace(parsed, run=run)
+
+
+def arriving(run: Run, named: str | None) -> Run:
+    """Return the run in the scenario of this name; what is none, tyro refuses later."""
+    known: tuple[Scenario, ...] = get_args(Scenario)
+    return next((in_scenario(run, name, run.imbalance) for name in known if name == named), run)
 
 
 def shortened(run: Run, argv: list[str], epochs: str) -> Run:

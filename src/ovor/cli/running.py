@@ -107,7 +107,8 @@ def choose_folder(arguments: RunArguments[Any]) -> Folder:
     """Return the folder that the run goes to, or that it is continued in."""
     run = arguments.run
     data = re.sub(r"[/:*?{}\[\]]", "_", run.data)
-    parent, name = Path("runs"), f"{data}-{run.name}-seed{run.seed}"
+    what = "-".join((data, *run.arrival, run.name)).replace(" ", "-")
+    parent, name = Path("runs"), f"{what}-seed{run.seed}"
     if arguments.out is None:
         return unfinished_folder(parent, name) if arguments.resume else new_folder(parent, name)
     folder = Folder(arguments.out)

@@ -33,6 +33,11 @@ class Task:
     train: Part
     test: Part
 
+    @property
+    def labels(self) -> range:
+        """The new labels of its classes."""
+        return range(self.start, self.start + len(self.classes))
+
 
 def task_sizes(classes: int, tasks: int, sizes: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the classes a task: `sizes` if given, else as equal as possible, larger ones first."""

@@ -32,7 +32,8 @@ def folder_of(out: Path, row: Row, seed: int) -> Folder:
     """Return the run's folder, named by its settings, so that tables share their common runs."""
     run = run_of(row, seed)
     data = re.sub("[^a-z0-9-]", "_", run.data)[-40:]
-    return Folder(out / f"{data}-{run.name}-seed{seed}-{digest(run)}")
+    name = "-".join((data, *run.arrival, run.name)).replace(" ", "-")
+    return Folder(out / f"{name}-seed{seed}-{digest(run)}")
 
 
 def done(folder: Folder, run: Run) -> bool:

@@ -203,8 +203,9 @@ def status_table(statuses: Sequence[tuple[str, Status]]) -> Table:
 def result_table(result: dict[str, Any]) -> Table:
     """Accuracy by task, when learned and at the end, with A_T and F_T below."""
     metrics = result["metrics"]
+    data = ", ".join((result["data"], *result.get("arrival", ())))  # older results have no arrival
     table = Table(
-        title=f"{result['method']} on {result['data']}, seed {result['seed']}",
+        title=f"{result['method']} on {data}, seed {result['seed']}",
         caption=f"A_T {metrics['A_T']:.2f} %   F_T {metrics['F_T']:.2f} %\n"
         f"{result['learnable_parameters']:,} learned parameters, {result['seconds']:.0f} s",
     )

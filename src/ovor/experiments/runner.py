@@ -15,6 +15,7 @@ from ovor.config import Run
 from ovor.data import load_dataset
 from ovor.data.cache import cached
 from ovor.data.orders import ORDERS
+from ovor.data.scenarios import arrange
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import load_backbone
@@ -23,7 +24,7 @@ from ovor.events import Event, Listener, Recorded, RunEnds, TaskEnds, silent
 from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
-from ovor.learners import at_once, takes_vor
+from ovor.learners import at_once, check_scenario, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
 from ovor.tensor_file import load_tensors, save_tensors
@@ -150,13 +151,14 @@ def prepare(
     device: torch.device | None = None,
 ) -> tuple[Context, Learner]:
     """Load all that the run names; whatever is wrong with it is said here."""
+    check_scenario(run)
     if run.threads:
         torch.set_num_threads(run.threads)
     dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
     order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
     single = at_once(run.method)
     sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
-    tasks = split(dataset, order, sizes)
+    tasks = arrange(split(dataset, order, sizes), run)
     for number, task in enumerate(tasks):
         if not len(task.test):
             names = ", ".join(dataset.class_names[c] for c in task.classes)
@@ -187,6 +189,7 @@ def summary(context: Context, learner: Learner, position: Position) -> dict[str,
         "schema": SCHEMA,
         "method": run.name,
         "data": run.data,
+        "arrival": list(run.arrival),
         "seed": run.seed,
         "tasks": [len(task.classes) for task in tasks],
         "class_order": list(context.order),

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ovor.config import Run
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError, explain
 from ovor.learners.analytic import Analytic
@@ -45,6 +46,36 @@ def takes_vor(method: str) -> bool:
 def at_once(method: str) -> bool:
     """Tell whether a method learns all classes as one task, whatever the number of tasks."""
     return method in LEARNERS and LEARNERS[method].at_once
+
+
+def returning(method: str) -> bool:
+    """Tell whether a method can take more images of classes of earlier tasks."""
+    return method in LEARNERS and LEARNERS[method].returning
+
+
+def looks_again(method: str, options: dict[str, Any]) -> bool:
+    """Tell whether a method goes through images again that it has trained on."""
+    return method in LEARNERS and LEARNERS[method].looks_again(parse_options(method, options))
+
+
+def check_scenario(run: Run) -> None:
+    """Refuse a scenario that the run's method cannot learn in, and name the methods that can."""
+    if run.scenario == "repetition" and not returning(run.method):
+        able = [name for name in METHODS if returning(name)]
+        raise OvorError(
+            f"{run.name} learns a task's own classes alone, and in the scenario repetition images "
+            f"of older ones return: choose {listed(able)}."
+        )
+    if run.scenario == "stream" and looks_again(run.method, run.options):
+        able = [name for name in METHODS if not looks_again(name, {})]
+        raise OvorError(
+            f"{run.name} looks at images again that it has trained on, and a stream shows each "
+            f"once: choose {listed([*able, 'ranpac with --method.tuning none'])}."
+        )
+
+
+def listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def options_type(method: str) -> type:

@@ -63,6 +63,10 @@ class Analytic(FirstTaskTuning):
         self.start = 0
         self.set_head(torch.zeros(self.moments.width, 0).double(), torch.zeros(0).double())
 
+    @classmethod
+    def looks_again(cls, options: AnalyticOptions) -> bool:
+        return options.tuning != "none"
+
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
         pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
 

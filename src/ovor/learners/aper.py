@@ -45,6 +45,11 @@ class FirstTaskTuning(Learner):
     """Tunes a copy of the network on the first task, with a cosine head, and freezes it then."""
 
     settled = True
+    returning = True
+
+    @classmethod
+    def looks_again(cls, options: Any) -> bool:
+        return True
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
@@ -98,6 +103,9 @@ class Aper(FirstTaskTuning):
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.head = Prototypes()
+
+    def expect_returning(self) -> None:
+        self.head.keep_counts()
 
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.head.begin_task(classes, 2 * self.backbone.arch.embed_dim)

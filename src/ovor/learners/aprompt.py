@@ -66,6 +66,10 @@ class APrompt(Learner):
         self.linear = GrowingHead(backbone.arch.embed_dim)  # for the training loss alone
         self.head = Prototypes()
 
+    @classmethod
+    def looks_again(cls, options: APromptOptions) -> bool:
+        return True
+
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         with torch.no_grad():
             for kept, parameter in zip(self.old, self.tuned.parameters(), strict=True):

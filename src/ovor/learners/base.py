@@ -31,14 +31,25 @@ class Learner(nn.Module):
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
     separable: bool = True  # is the loss of a batch the mean of its images' losses?
     settled: ClassVar[bool] = False  # do later tasks leave the features of the first unchanged?
-    returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?
+    returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
     head: Any  # a module: features to logits of all classes; its `current`: of the last task's
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__()
         self.backbone = backbone
         self.autocast = autocast
+
+    @classmethod
+    def looks_again(cls, options: Any) -> bool:
+        """Tell whether `end_task` goes through images that the epochs have trained on."""
+        return False
+
+    def expect_returning(self) -> None:
+        """Prepare, before the first task, for more images of classes of earlier tasks.
+
+        Their labels in `end_task` are negative: labels count from the task's first class.
+        """
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         """Make room for `classes` more classes, initialised by `seed` alone."""

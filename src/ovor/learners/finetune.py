@@ -72,6 +72,7 @@ class Joint(Finetune):
     """
 
     at_once = True
+    returning = True
 
 
 class L2(Learner):

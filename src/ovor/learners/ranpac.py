@@ -51,6 +51,10 @@ class RanPac(FirstTaskTuning):
         self.register_buffer("gram", torch.zeros(width, width, dtype=torch.double))
         self.classes = 0
 
+    @classmethod
+    def looks_again(cls, options: RanPacOptions) -> bool:
+        return options.tuning != "none"
+
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
         pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
 
@@ -72,12 +76,16 @@ class RanPac(FirstTaskTuning):
         self.requires_grad_(False)
         pairs = [(self.project(seen), labels) for seen, labels in images.encoded(self.features)]
         h = torch.cat([projected for projected, _ in pairs])  # n, M
-        y = nn.functional.one_hot(torch.cat([labels for _, labels in pairs]), self.classes).float()
+        labels = torch.cat([labels for _, labels in pairs])
+        # Columns from the oldest class that returns: for those before, all targets are zero, and so
+        # are all predictions, with any ridge.
+        oldest = min(0, int(labels.min()))
+        y = nn.functional.one_hot(labels - oldest, self.classes - oldest).float()
         order = torch.randperm(len(h), generator=generator(*seed, WEIGHTS, 2)).to(h.device)
         ridge = choose_ridge(h[order], y[order])
         h, y = h.double(), y.double()
         self.gram += h.T @ h
-        self.sums[:, -self.classes :] += h.T @ y
+        self.sums[:, oldest - self.classes :] += h.T @ y
         # A solve returns its columns one after another, a file has rows: the last bits of a product
         # depend on that, and a model must predict the same after it was saved.
         solution = ridge_solution(self.gram, self.sums, ridge)

@@ -22,9 +22,16 @@ class Prototypes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tasks = BufferList()  # per task: classes, D
+        self.counts: BufferList | None = None  # per task: images of each class, if they may return
+
+    def keep_counts(self) -> None:
+        """Remember how many images each mean is of, so that more can be added to it."""
+        self.counts = BufferList()
 
     def begin_task(self, classes: int, dim: int) -> None:
         self.tasks.append(torch.zeros(classes, dim))
+        if self.counts is not None:
+            self.counts.append(torch.zeros(classes))
 
     def current(self, features: Tensor) -> Tensor:
         return F.normalize(features) @ F.normalize(self.tasks[-1]).T
@@ -33,17 +40,23 @@ class Prototypes(nn.Module):
         return F.normalize(features) @ F.normalize(torch.cat(list(self.tasks))).T
 
     def forget(self, task: int, row: int) -> None:
-        means = self.tasks[task]
-        self.tasks.register_buffer(str(task), torch.cat([means[:row], means[row + 1 :]]))
+        for kept in (self.tasks, self.counts):
+            if kept is not None:
+                rows = kept[task]
+                kept.register_buffer(str(task), torch.cat([rows[:row], rows[row + 1 :]]))
 
 
 class SimpleCil(Learner):
     Options: ClassVar[type] = NoOptions
     settled = True
+    returning = True
 
     def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.head = Prototypes()
+
+    def expect_returning(self) -> None:
+        self.head.keep_counts()
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         self.head.begin_task(classes, self.backbone.arch.embed_dim)
@@ -64,10 +77,28 @@ class SimpleCil(Learner):
 
 
 def set_means(head: Prototypes, learner: Learner, images: Batches) -> None:
-    """Compute the mean feature of each class of the current task, in one pass."""
-    means = head.tasks[-1]
-    sums, counts = torch.zeros_like(means), torch.zeros(len(means), device=means.device)
+    """Compute the mean feature of each class of the current task, in one pass.
+
+    If the head keeps counts, images of older classes move the means of those as well.
+    """
+    *_, means = tasks = list(head.tasks)
+    if head.counts is None:
+        tasks = [means]
+    first = sum(map(len, tasks)) - len(means)  # the row of the current task's first class
+    sums = torch.zeros(first + len(means), means.shape[1], device=means.device)
+    counts = torch.zeros(len(sums), device=means.device)
     for features, labels in images.encoded(learner.features):
-        sums.index_add_(0, labels, features)
-        counts += torch.bincount(labels, minlength=len(means))
-    means.copy_(sums / counts.clamp(min=1)[:, None])
+        sums.index_add_(0, labels + first, features)
+        counts += torch.bincount(labels + first, minlength=len(sums))
+    had = head.counts or [torch.zeros_like(counts)]
+    sizes = [*map(len, tasks)]
+    parts = zip(tasks, had, torch.split(sums, sizes), torch.split(counts, sizes), strict=True)
+    for mean, before, added, of_them in parts:
+        add(mean, before, added, of_them)
+
+
+def add(means: Tensor, counts: Tensor, sums: Tensor, of_them: Tensor) -> None:
+    """Take the sums of more features into means of so many; what gets none stays, to the bit."""
+    total = (counts + of_them).clamp(min=1)[:, None]
+    means.copy_(torch.where(of_them[:, None] > 0, (means * counts[:, None] + sums) / total, means))
+    counts += of_them

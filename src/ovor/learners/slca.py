@@ -56,6 +56,10 @@ class Slca(Learner):
         self.means = BufferList()  # per task: classes, D
         self.roots = BufferList()  # per task: classes, D, D; Cholesky factors of covariances
 
+    @classmethod
+    def looks_again(cls, options: SlcaOptions) -> bool:
+        return True
+
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         dim = self.backbone.arch.embed_dim
         for head in (self.head, self.aligned):

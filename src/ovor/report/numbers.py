@@ -28,7 +28,7 @@ def facts(group: Group) -> dict[str, str]:
     minutes = sum(float(one.result["seconds"]) for one in runs) / 60
     return {
         "methods": ", ".join(row.label for row in group.rows),
-        "data": each(lambda one: one.run.data),
+        "data": each(lambda one: ", ".join((one.run.data, *one.run.arrival))),
         "tasks": f"{len(sizes)}, of {joined(sizes, 'or')} classes",
         "seeds": joined(sorted({one.run.seed for one in runs}), "and"),
         "backbone": each(lambda one: backbone(one.result["backbone"])),

@@ -20,8 +20,9 @@ from ovor.errors import OvorError, explain
 from ovor.experiments import tables
 from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.folder import Folder, read_run
+from ovor.experiments.scenarios import with_arrival
 from ovor.experiments.tables import Figures
-from ovor.presets import SETTINGS, VOR_PRESETS, settings, vor_preset
+from ovor.presets import SETTINGS, VOR_PRESETS, in_scenario, settings, vor_preset
 
 SCHEMA = 1  # of result.json
 Matrix = list[list[float | None]]
@@ -211,7 +212,7 @@ def setting(one: Finished) -> tuple[Any, ...]:
     """Return what all runs of a group have in common."""
     run = one.run
     sizes = run.task_sizes or run.tasks
-    return run.data, sizes, run.order, one.result["backbone"]["sha256"]
+    return run.data, sizes, run.order, run.arrival, one.result["backbone"]["sha256"]
 
 
 def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
@@ -219,16 +220,18 @@ def one_group(rows: list[list[Finished]], name_backbone: bool) -> Group:
     each = [runs[0].run for runs in rows]
     named = [(label, run.name, run) for label, run in zip(distinct(each), each, strict=True)]
     part = tables.with_backbone(tables.section(first.run.data, first.run.tasks, named))
-    title, comparable = part.title, part.comparable and not first.run.task_sizes
     if first.run.task_sizes:
         sizes = ", ".join(map(str, first.run.task_sizes))
         title = f"{first.run.data}, tasks of {sizes} classes"
+        part = replace(part, title=title, comparable=False)
+    part = with_arrival(part)
+    title = part.title
     if name_backbone:
         backbone = first.result["backbone"]
         title += f", backbone {backbone['name']} ({backbone['sha256'][:8]})"
     pairs = zip(part.rows, rows, strict=True)
     shown = [Row(row.label, runs, row.paper, row.paper_std) for row, runs in pairs]
-    return Group(title, shown, part.where, comparable)
+    return Group(title, shown, part.where, part.comparable)
 
 
 def distinct(runs: list[Run]) -> list[str]:
@@ -248,7 +251,8 @@ def variant(run: Run) -> tuple[int, str]:
     """Return 0 for the data set's own settings, 1 for a named variant, 2 for another; its words."""
     if run.data.partition(":")[0] not in SETTINGS:
         return 2, "other data"
-    usual = flat(asdict(settings(run.data, run.name, tasks=run.tasks)))
+    plain = settings(run.data, run.name, tasks=run.tasks)
+    usual = flat(asdict(in_scenario(plain, run.scenario, run.imbalance)))
     own = flat(asdict(alike(run)))
     changed = {
         name: value

@@ -62,6 +62,8 @@ def prepare(
     run = replace(run, transform=replace(run.transform, size=size))
     context = Context(run, dataset, tasks, backbone, fabric, checkpoint, order, listen, ranks)
     learner = build_learner(run.method, run.options, backbone.vit, fabric.autocast)
+    if run.scenario == "repetition":
+        learner.expect_returning()
     return context, learner.to(fabric.device)
 
 

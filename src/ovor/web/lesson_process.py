@@ -107,14 +107,16 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
         usual = {"epochs": model.epochs, "workers": model.workers}
         # Its images are few and near: processes that load them would only be more to end.
         model.set_params(epochs=order["epochs"] or model.epochs, workers=0)
+        exact = model.run().method == "analytic"
+        known = model.classes_.tolist()
         lesson = read_lesson(
-            images, order["labels"], model.classes_.tolist(), rename={}, skip_known=False
+            images, order["labels"], known, rename={}, skip_known=False, more=exact
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
         number = len(model.tasks_) - 1
         train, held = split_validation(lesson, model.hold_out, (model.run().seed, number), 0)
-        kept = [] if held is train else [lesson.images.items[i] for i in held.indices]
+        kept = [] if exact or held is train else [lesson.images.items[i] for i in held.indices]
         report(state="saving", doing="saving", progress=1.0)
         model.set_params(**usual)
         model.save(path)

@@ -1,0 +1,62 @@
+"""Between a classifier and what its file holds."""
+
+from pathlib import Path
+from typing import Any
+
+from ovor.classifier.exact import Exact
+from ovor.classifier.file import Description, Model, backbone_of, learner_of
+from ovor.classifier.memory import Memory
+from ovor.errors import OvorError
+from ovor.learners.analytic import Analytic
+from ovor.learners.moments import MOMENTS
+
+
+def contents(model: Memory, about: Description) -> Model:
+    """Return what goes into the file of a classifier, as it describes itself."""
+    assert model._learner is not None
+    state = model._learner.learned_state()
+    if not about.sums:
+        state = {name: x for name, x in state.items() if name not in MOMENTS}
+    tensors = model.network().vit.state_dict() if about.backbone.bundled else {}
+    return Model(about, state, tensors, model._exact.state() if model._exact else {})
+
+
+def parameters(about: Description, backbone: str | None) -> dict[str, Any]:
+    """Return the constructor's arguments for a classifier of a file."""
+    run = about.run
+    same = ("epochs", "batch_size", "lr", "seed", "workers", "num_heads")
+    return {
+        "backbone": backbone or about.backbone.name,
+        "method": run.name,
+        "false_alarms": about.false_alarms,
+        "hold_out": about.hold_out,
+        **{name: getattr(run, name) for name in same},
+    }
+
+
+def restore(found: Memory, model: Model, path: Path, backbone: str | None) -> None:
+    """Give a new classifier all that a file holds."""
+    about = model.about
+    found._loaded = about.run
+    found._bundled = about.backbone.bundled
+    try:
+        found.run()
+    except OvorError as error:
+        raise OvorError(f"{path} cannot be used: {error}") from error
+    found._network = backbone_of(model, path, backbone)
+    learner = learner_of(model, found._network, found.torch_device(), path)
+    if isinstance(learner, Analytic):
+        classes = sum(len(task.classes) for task in about.tasks)
+        found._exact = read_exact(model, learner, classes, path)
+    found.adopt(learner, about.tasks)
+    found.expected_, found._lesson, found._sums = about.expected, about.lesson, about.sums
+
+
+def read_exact(model: Model, learner: Analytic, classes: int, path: Path) -> Exact:
+    """Return what judges the answers of a model of exact sums, as its file has it."""
+    try:
+        return Exact.of_state(model.judge, learner.moments.width, classes)
+    except (ValueError, TypeError) as error:
+        raise OvorError(
+            f"The distances in {path} do not fit its classes and its backbone: learn it anew."
+        ) from error

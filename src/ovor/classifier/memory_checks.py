@@ -1,0 +1,82 @@
+"""What cannot be done with exact sums, each in a sentence, before anything is changed."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ovor.classifier.digests import Digests
+from ovor.config import Run, Transform
+from ovor.encoders import Backbone
+from ovor.errors import OvorError
+from ovor.learners.moments import FEATURE_STEPS, Moments
+
+
+class Settings(Protocol):
+    """What must be the same in models whose sums are to be added."""
+
+    def network(self) -> Backbone: ...
+
+    def run(self) -> Run: ...
+
+    def transform(self) -> Transform: ...
+
+
+def check_enough(rows: Any, counts: Tensor, names: Any) -> None:
+    """Refuse to take back more images of a class than it has, or all that there are."""
+    taken = torch.bincount(torch.from_numpy(rows), minlength=len(counts)).double()
+    over = (taken > counts).nonzero()[:, 0].tolist()
+    if over:
+        raise OvorError(
+            f"{names[over[0]]!r} was learned from {counts[over[0]]:g} images, so "
+            f"{taken[over[0]]:g} cannot be taken back: give only images that were learned."
+        )
+    if bool((taken == counts).all()):
+        raise OvorError("No class would be left: delete the model instead.")
+
+
+def check_learned(
+    kept: Digests | None, digests: Sequence[bytes], rows: Any, where: Sequence[str], names: Any
+) -> None:
+    """Refuse images that were not learned as these classes, where digests are kept."""
+    if kept is None:
+        return
+    for key, row, image in zip(digests, rows.tolist(), where, strict=True):
+        if kept.get(key) != row:
+            raise OvorError(
+                f"{image} was not learned as {names[row]!r} (the model keeps digests): give only "
+                "images that were."
+            )
+
+
+def check_alike(one: Settings, other: Settings) -> None:
+    """Refuse to merge with a model whose sums mean something else."""
+    if one.network().sha256 != other.network().sha256:
+        raise OvorError(
+            f"The models have different backbones ({one.network().name} and "
+            f"{other.network().name}), so their sums cannot be added: merge models that were made "
+            "with the same one."
+        )
+    if (one.run().options, one.transform()) != (other.run().options, other.transform()):
+        raise OvorError(
+            "The models were made with different settings, so their sums cannot be added: merge "
+            "models that were made with the same."
+        )
+
+
+def check_left(moments: Moments, most: float) -> None:
+    """Refuse what is left if it cannot be of images: then others were learned.
+
+    On another processor features may differ by a step, so that `most` images leave as many steps.
+    """
+    limit = most / FEATURE_STEPS
+    empty = moments.counts == 0
+    left = float(moments.sums[empty].abs().amax()) if bool(empty.any()) else 0.0
+    squares = (moments.sums.square().T / moments.counts.clamp(min=1)).sum(1)
+    scatter = moments.second.diagonal() - squares
+    if left > limit or float(scatter.min()) < -limit:
+        raise OvorError(
+            "These are not the images that were learned: give those, or forget the class without "
+            "images."
+        )
