@@ -42,6 +42,8 @@ SIZES = {
 }
 CONFIDENCE = {
     "calibration_error": "calibration error, points",
+    "confidence": "confidence, on average",
+    "right": "right %",
     "sure": "90 % sure or more, %",
     "sure_right": "right of these %",
 }
@@ -97,6 +99,8 @@ def confidences_right(drawings: Any, model: Any, lessons: Any) -> dict[str, floa
     sure = confidences >= 0.9
     return {
         "calibration_error": 100 * calibration_error(confidences, right),
+        "confidence": 100 * float(confidences.mean()),
+        "right": 100 * float(right.mean()),
         "sure": 100 * float(sure.mean()),
         "sure_right": 100 * float(right[sure].mean()),
     }
