@@ -84,7 +84,7 @@ def alternatives() -> list[Alternative]:
         Alternative(
             "LinearDiscriminantAnalysis",
             discriminant,
-            {"shrinkage": ("auto", 0.01, 0.03, 0.1, 0.3)},
+            {"shrinkage": ("auto", 0.001, 0.003, 0.01, 0.03, 0.1)},
             True,
         ),
         Alternative(
@@ -102,7 +102,7 @@ def alternatives() -> list[Alternative]:
         Alternative(
             "SGDClassifier.partial_fit",
             partial,
-            {"alpha": (1e-4, 1e-3, 1e-2, 1e-1), "epochs": (1, 5)},
+            {"alpha": (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2), "epochs": (1, 5)},
             False,
             "all classes must be named before the first lesson",
         ),
