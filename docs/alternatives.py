@@ -109,7 +109,7 @@ def alternatives() -> list[Alternative]:
         Alternative(
             "river OneVsRest(LogisticRegression)",
             stream,
-            {"rate": (1e-4, 1e-3, 1e-2), "batch": (10, 80)},
+            {"rate": (1e-3, 1e-2, 1e-1, 1.0), "batch": (80,)},
             False,
         ),
     ]
