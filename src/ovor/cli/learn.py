@@ -199,10 +199,11 @@ def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments
 
     if not checkpoint.exists():
         return False
-    done = already_learned(checkpoint, model.tasks_, model.about().lesson)
-    if done or arguments.restart:
+    restart = arguments.restart
+    done = not restart and already_learned(checkpoint, model.tasks_, model.about().lesson)
+    if done or restart:
         checkpoint.unlink()
-        return done and arguments.resume and not arguments.restart
+        return done and arguments.resume
     if not arguments.resume:
         raise OvorError(
             f"A lesson of {arguments.model} was stopped before its end: continue it (--resume), or "
