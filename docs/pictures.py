@@ -66,7 +66,7 @@ def page_pictures(browser: Browser) -> None:
     """Teach a model three tasks on its page, and ask it about images."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        Classifier("embedded").learn(draw(root / "1", FIRST, 70)).save(root / "garden.ovor")
+        Classifier("embedded", "ovor").learn(draw(root / "1", FIRST, 70)).save(root / "garden.ovor")
         kept = draw(root / "kept", FIRST, 10, first=70)
         with serving(root, kept) as address:
             page = browser.new_page(base_url=address, viewport={"width": 1100, "height": 900})

@@ -80,10 +80,13 @@ def in_new_process(
     )
 
 
-def start(*arguments: object, cwd: Path | str = ".", **options: Any) -> subprocess.Popen[str]:
-    """Begin a command in a process of its own, whose stderr can be read."""
+def start(
+    *arguments: object, code: str = "", cwd: Path | str = ".", **options: Any
+) -> subprocess.Popen[str]:
+    """Begin a command, or some Python, in a process of its own, whose stderr can be read."""
+    begin = ["-c", code] if code else ["-m", "ovor"]
     return subprocess.Popen(
-        [sys.executable, "-m", "ovor", *map(str, arguments)],
+        [sys.executable, *begin, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, **WIDE},
         stdout=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ import tempfile
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -28,10 +28,11 @@ from safetensors.torch import save_file
 
 from command import contents, ovor
 from ovor import Classifier, OvorError
+from ovor.events import TrainStep
 from ovor.tensor_file import load_tensors, save_tensors
 
 Damage = Callable[[], object]  # in the current folder
-NEW = ["learn", "n.ovor", "new", "--backbone", "tiny.safetensors", "--method", "simplecil"]
+NEW = ["learn", "n.ovor", "new", "--backbone", "tiny.safetensors", "--method", "analytic"]
 
 
 def noise(seed: int, size: tuple[int, int] = (14, 14)) -> Image.Image:
@@ -63,8 +64,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     folder_of(root / "one", "ant")
     noise(99).save(root / "image.png")
     with chdir(root):  # models remember their backbone by the path that was given
-        Classifier("tiny.safetensors", "simplecil", device="cpu").learn("old").save("m.ovor")
-        Classifier("tiny.safetensors", "simplecil", device="cpu").learn("one").save("one.ovor")
+        Classifier("tiny.safetensors", device="cpu").learn("old").save("m.ovor")
+        Classifier("tiny.safetensors", device="cpu").learn("one").save("one.ovor")
         Classifier("tiny.safetensors", "l2", epochs=1, device="cpu").learn("old").save("l2.ovor")
         Classifier("tiny.safetensors", "analytic", device="cpu").learn("old").save("a.ovor")
         Classifier("tiny.safetensors", "analytic", device="cpu").learn("new").save("b.ovor")
@@ -158,6 +159,19 @@ def other_weights() -> None:
     flipped(str(path), path.stat().st_size - 3)()
 
 
+def begun_by_training() -> None:
+    """A lesson of a new model was begun with another method than it is continued with."""
+
+    def stop(event: object) -> None:
+        if isinstance(event, TrainStep) and event.epoch == 1:
+            raise KeyboardInterrupt
+
+    model = Classifier("tiny.safetensors", "l2", epochs=2, device="cpu")
+    with suppress(KeyboardInterrupt):
+        model.learn("new", checkpoint="n.ovor.learning", listen=stop)
+    assert Path("n.ovor.learning").exists()
+
+
 def renamed_non_utf8() -> None:
     os.rename(b"new/cat", b"new/\xff\xfe")
 
@@ -203,7 +217,7 @@ class Case:
         return self.command.split() if isinstance(self.command, str) else self.command
 
 
-LEARN, LEARN_NEW = "learn m.ovor new", " ".join(NEW)
+LEARN, TRAIN, LEARN_NEW = "learn m.ovor new", "learn l2.ovor new", " ".join(NEW)
 INSPECT, PREDICT = "inspect m.ovor", "predict m.ovor image.png"
 CORRECT, UNLEARN = "correct a.ovor --to bee", "unlearn a.ovor old"
 MERGE = "merge c.ovor a.ovor b.ovor"
@@ -334,6 +348,12 @@ MODELS = [
     ),
     Case("unfinished", lambda: shutil.copy("l2.ovor", "m.ovor.learning"), LEARN, "(--resume)"),
     Case(
+        "unfinished lesson of another method",
+        begun_by_training,
+        f"{LEARN_NEW} --resume",
+        "cannot be continued, it was begun with other settings",
+    ),
+    Case(
         "forget in between",
         holds("m.ovor.learning", b""),
         "forget m.ovor ant",
@@ -377,10 +397,10 @@ FOLDERS = [
     Case("missing", nothing, "forget a.ovor ant --images nowhere", "no file or folder nowhere"),
     Case("empty", folder("empty"), "forget a.ovor ant --images empty", "and here are 0: give"),
     Case("too few", gone("old/ant/1.png"), "forget a.ovor ant --images old/ant", "and here are 1"),
-    Case("known", nothing, "learn m.ovor old", "'ant', 'bee' are learned already"),
-    Case("one known", folder("new/bee", "1.png"), LEARN, "'bee' is learned already, and a class"),
+    Case("known", nothing, "learn l2.ovor old", "'ant', 'bee' are learned already"),
+    Case("one known", folder("new/bee", "1.png"), TRAIN, "'bee' is learned already, and a class"),
     Case(
-        "ways out", folder("new/bee", "1.png"), LEARN, "(--skip-known), or give it another name ("
+        "ways out", folder("new/bee", "1.png"), TRAIN, "(--skip-known), or give it another name ("
     ),
     Case("nothing new", nothing, "learn m.ovor old --skip-known", "there is nothing new to learn"),
     Case("unknown", folder("new/unknown", "1.png"), LEARN, "A class cannot be called 'unknown'"),
@@ -457,7 +477,7 @@ ARGUMENTS = [
     Case("no name", nothing, f"{LEARN} --rename cat=", "--rename takes OLD=NEW, not 'cat='", 2),
     Case("twice", nothing, f"{LEARN} --rename cat=a --rename cat=b", "names 'cat' twice", 2),
     Case("rename what", nothing, f"{LEARN} --rename cow=elk", "There is no class 'cow' to rename"),
-    Case("rename to a known", nothing, f"{LEARN} --rename cat=ant", "'ant' is learned already"),
+    Case("rename to a known", nothing, f"{TRAIN} --rename cat=ant", "'ant' is learned already"),
     Case("rename to another", nothing, f"{LEARN} --rename cat=dog", "Two classes would be called"),
     Case("rename to unknown", nothing, f"{LEARN} --rename cat=unknown", "cannot be called 'unkn"),
     Case("rename in an exam", nothing, "evaluate m.ovor old --rename ant=a", "does not know 'a'"),
@@ -482,7 +502,7 @@ ARGUMENTS = [
     Case("joint", nothing, [*NEW[:-1], "joint"], "joint learns all classes at once: choose"),
     Case("no head", nothing, [*NEW[:-1], "simplecil+vor"], "simplecil has no linear head for VOR"),
     Case("twice VOR", nothing, [*NEW[:-1], "ovor+vor"], "ovor has VOR already: leave out the +vor"),
-    Case("other method", nothing, f"{LEARN} --method ovor", "was made with simplecil, and a model"),
+    Case("other method", nothing, f"{LEARN} --method ovor", "was made with analytic, and a model"),
     Case("heads", nothing, f"{LEARN_NEW} --num-heads 7", "does not split into 7 heads"),
     Case("top", nothing, f"{PREDICT} --top 0", "top: Input should be greater than or equal", 2),
     Case("top", nothing, f"{PREDICT} --top many", "--top", 2),
@@ -505,11 +525,11 @@ ARGUMENTS = [
     Case(
         "merge means",
         nothing,
-        "merge c.ovor a.ovor m.ovor",
-        "m.ovor: This model was made with simplec",
+        "merge c.ovor a.ovor l2.ovor",
+        "l2.ovor: This model was made with l2, which",
     ),
-    Case("unlearn means", nothing, "unlearn m.ovor old", "simplecil, which cannot unlearn"),
-    Case("correct means", nothing, "correct m.ovor image.png --to ant", "simplecil, which cannot"),
+    Case("unlearn means", nothing, "unlearn l2.ovor old", "l2, which cannot unlearn"),
+    Case("correct means", nothing, "correct l2.ovor image.png --to ant", "l2, which cannot"),
     Case("drawings", nothing, "drawings d owl --each 0", "each", 2),
 ]
 REFUSED = [
@@ -546,7 +566,9 @@ def test_a_sentence_and_nothing_changed(case: Case, world: Path) -> None:
 DOUBLE = "é"  # two characters that look like one
 FINE = [
     Case("one image", both(gone("new/cat/1.png")), LEARN, "'cat': one image only"),
-    Case("one class", gone("new/dog"), LEARN, "One class alone has nothing to be told apart from"),
+    Case(
+        "one class", gone("new/dog"), LEARN_NEW, "One class alone has nothing to be told apart from"
+    ),
     Case("other files", holds("new/cat/a.txt", b""), LEARN, "left out: 'cat/a.txt'"),
     Case("other files", holds("new/a.txt", b""), LEARN, "left out: 'a.txt'"),
     Case("hidden", folder("new/.git", "1.png"), LEARN, "left out: '.git'"),
@@ -564,6 +586,10 @@ FINE = [
     Case("renamed twice", nothing, f"{LEARN} --rename cat=a --rename dog=b", "a (2), b (2)"),
     Case("swapped", nothing, f"{LEARN} --rename cat=dog --rename dog=cat", "dog (2), cat (2)"),
     Case("known", folder("new/ant", "1.png"), f"{LEARN} --skip-known", "already, left out: 'ant'"),
+    Case("more of a known class", folder("new/ant", "1.png"), LEARN, "ant (1), cat (2), dog (2)"),
+    Case("known classes alone", nothing, "learn m.ovor old", "m.ovor knows 2 classes"),
+    Case("renamed to a known", nothing, f"{LEARN} --rename cat=ant", "ant (2), dog (2)"),
+    Case("twice, and once", nothing, f"{LEARN} --once", "m.ovor knows 4 classes"),
     Case("skipped", holds(PICTURE, b""), f"{LEARN} --on-error skip", f"{PICTURE} cannot be read"),
     Case("bomb", holds(PICTURE, bomb()), f"{LEARN} --on-error skip", "89 million pixels"),
     Case("1 x 1", lambda: noise(1, (1, 1)).save(PICTURE), LEARN, "cat (3)"),
@@ -688,7 +714,7 @@ PYTHON: list[tuple[Act, str]] = [
     (lambda m: m.learn([GREY]), "every item must be an .image, label. pair"),
     (lambda m: m.learn([(GREY, "")]), "A class cannot be called ''"),
     (lambda m: m.learn([(GREY, "unknown")]), "cannot be called 'unknown'"),
-    (lambda m: m.learn([(GREY, "ant")]), "'ant' is learned already"),
+    (lambda m: Classifier.load("l2.ovor").learn([(GREY, "ant")]), "'ant' is learned already"),
     (lambda m: m.learn([("gone.png", "cat")]), "gone.png cannot be read"),
     (lambda m: m.learn([(3, "cat")]), "An image cannot be a int"),
     (lambda m: m.learn(None), "Images cannot be a NoneType"),
@@ -714,7 +740,7 @@ PYTHON: list[tuple[Act, str]] = [
     (lambda m: m.set_params(false_alarms=2).learn("new"), "false_alarms: Input should be less"),
     (lambda m: m.set_params(epochs=0).learn("new"), "epochs: Input should be greater"),
     (lambda m: m.set_params(lr="fast").learn("new"), "lr: Input should be a valid number"),
-    (lambda m: m.set_params(device=ABSENT).learn("new"), "here: use --device cpu or auto"),
+    (lambda m: m.set_params(device=ABSENT).learn("new"), "here: use cpu or auto"),
     (lambda m: Classifier("tiny.safetensors").predict("old"), "Nothing is learned yet"),
     (lambda m: Classifier("tiny.safetensors").save("x"), "Nothing is learned yet"),
     (lambda m: Classifier("tiny.safetensors", "l2", lr=1e30).learn("new"), "out of bounds"),

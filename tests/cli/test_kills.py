@@ -15,7 +15,13 @@ from drawings import draw
 from ovor.classifier.file import read_model
 from ovor.config import RUN, Run
 
-LEARN = ["--backbone", "embedded", "--epochs", "8"]
+LEARN = ["--backbone", "embedded", "--method", "ovor", "--epochs", "8"]
+EXACT = ["--backbone", "embedded"]
+# An exact lesson saves what it has every few seconds; here often, as this one takes two.
+EAGER = (
+    "from ovor.classifier import collect; from ovor.cli import main\n"
+    "collect.SAVED_EVERY = 0; main()"
+)
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,29 @@ class Work:
     """whether the result is there; fails if there is anything but a whole one or none"""
     undo: Callable[[], object]
     """lets it begin anew"""
+    code: str = ""
+    """Python that carries the command out, if it is not ovor itself"""
 
 
 def learning(root: Path) -> Work:
-    draw(root / "first", ["banana", "candle"], 12)
     draw(root / "second", ["owl", "sun", "fish"], 30)
+    return lesson(root, LEARN)
+
+
+def learning_exactly(root: Path) -> Work:
+    """More images of a known class, and new classes."""
+    draw(root / "second", ["banana", "owl", "sun", "fish", "door", "train"], 80, first=12)
+    return replace(lesson(root, EXACT), code=EAGER)
+
+
+def lesson(root: Path, flags: list[str]) -> Work:
+    """A second lesson of the folder `second`."""
+    draw(root / "first", ["banana", "candle"], 12)
     model, unbroken = root / "m.ovor", root / "unbroken.ovor"
-    assert ovor("learn", model, "first", *LEARN, cwd=root).returncode == 0
+    assert ovor("learn", model, "first", *flags, cwd=root).returncode == 0
     before = model.read_bytes()
     shutil.copy(model, unbroken)
-    assert ovor("learn", unbroken, "second", *LEARN, cwd=root).returncode == 0
+    assert ovor("learn", unbroken, "second", *flags, cwd=root).returncode == 0
     assert len(read_model(unbroken).about.tasks) == 2
 
     def done() -> bool:
@@ -49,7 +68,7 @@ def learning(root: Path) -> Work:
     return Work(
         root,
         root / "m.ovor.learning",
-        lambda: ["learn", "m.ovor", "second", *LEARN, "--resume"],
+        lambda: ["learn", "m.ovor", "second", *flags, "--resume"],
         done,
         lambda: model.write_bytes(before),
     )
@@ -80,7 +99,7 @@ def kill(work: Work, wanted: int, draws: random.Random, first: int) -> None:
     """Kill it `wanted` times, each after `first` to 3 epochs and a while, and let it end."""
     kills = 0
     while kills < wanted:
-        process = start(*work.command(), cwd=work.folder)
+        process = start(*work.command(), code=work.code, cwd=work.folder)
         for _ in range(draws.randint(first, 3)):
             await_change(process, work.checkpoint)
         time.sleep(draws.uniform(0, 2 if process.poll() is None and not first else 0.2))
@@ -113,12 +132,15 @@ def longer(run: Run) -> Run:
     return replace(run, epochs=12, threads=1)
 
 
-def test_killed_lessons_end_as_unbroken_ones(tmp_path: Path) -> None:
-    work = learning(tmp_path)
+@pytest.mark.parametrize("begin", [learning, learning_exactly])
+def test_killed_lessons_end_as_unbroken_ones(begin: Callable[[Path], Work], tmp_path: Path) -> None:
+    work = begin(tmp_path)
     kill(work, 2, random.Random(0), first=1)
     left = {path.name for path in tmp_path.iterdir()}
-    left -= {"m.ovor.learning", ".m.ovor.lock"}  # there if the last kill came at the very end
-    assert left == {"first", "second", "m.ovor", "unbroken.ovor"}
+    # There if the last kill came at the very end.
+    left -= {"m.ovor.learning", ".m.ovor.lock", "m.ovor.before.tmp"}
+    models = {"m.ovor", "unbroken.ovor"}
+    assert left == {"first", "second", *models, *(f"{name}.before" for name in models)}
 
 
 @pytest.mark.slow
@@ -131,5 +153,7 @@ def test_thirty_kills(tmp_path: Path, tiny_run: Run) -> None:
     draws = random.Random(1)
     (tmp_path / "learn").mkdir()
     (tmp_path / "run").mkdir()
-    kill(learning(tmp_path / "learn"), 20, draws, first=0)
+    (tmp_path / "exact").mkdir()
+    kill(learning(tmp_path / "learn"), 10, draws, first=0)
+    kill(learning_exactly(tmp_path / "exact"), 10, draws, first=0)
     kill(running(tmp_path / "run", longer(tiny_run)), 10, draws, first=0)

@@ -1,6 +1,7 @@
 """`ovor learn`: one process at a time changes a model, and a dry run changes nothing."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     draw(tmp_path / "first", ["banana", "candle"], 8)
     draw(tmp_path / "second", ["owl", "sun"], 8)
-    Classifier("embedded", "simplecil", device="cpu").learn("first").save("m.ovor")
+    Classifier("embedded", device="cpu").learn("first").save("m.ovor")
     return tmp_path
 
 
@@ -70,7 +71,7 @@ def test_a_held_lock_changes_nothing(world: Path) -> None:
         assert contents(world) == before
 
 
-@pytest.mark.parametrize("method", ["simplecil", "ovor"])
+@pytest.mark.parametrize("method", ["analytic", "simplecil", "ovor"])
 def test_a_dry_run_writes_nothing(method: str, world: Path) -> None:
     before = contents(world)
     new = ["learn", "n.ovor", "second", "--backbone", "embedded", "--method", method]
@@ -98,7 +99,6 @@ def test_a_dry_run_leaves_an_unfinished_lesson_alone(world: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["m.ovor", "first"], "'banana', 'candle' are learned already"),
         (["no/m.ovor", "first"], "There is no folder no: make it first"),
         (["first", "second"], "first is a folder"),
     ],
@@ -109,6 +109,58 @@ def test_a_dry_run_finds_what_learning_would(argv: list[str], says: str, world: 
     assert done.returncode == 1
     assert says in done.stderr
     assert contents(world) == before
+
+
+def test_a_dry_run_of_a_method_that_trains_finds_known_classes(world: Path) -> None:
+    new = ["learn", "l.ovor", "first", "--backbone", "embedded", "--method", "linear"]
+    assert ovor(*new, "--epochs", "1").returncode == 0
+    before = contents(world)
+    done = ovor("learn", "l.ovor", "first", "--dry-run")
+    assert done.returncode == 1
+    assert "'banana', 'candle' are learned already" in done.stderr
+    assert contents(world) == before
+
+
+def test_known_classes_get_more_images_and_the_file_before_is_kept(world: Path) -> None:
+    before = (world / "m.ovor").read_bytes()
+    draw(world / "more", ["banana", "owl"], 4, first=20)
+    plan = json.loads(ovor("learn", "m.ovor", "more", "--dry-run", "--json").stdout)
+    assert plan["classes"] == {"banana": 4, "owl": 4}
+    done = ovor("learn", "m.ovor", "more")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Learned: banana (4), owl (4)."
+    assert re.fullmatch(
+        r"Of new images like these expect [\d.]+ % named right "
+        r"\(each of 8 judged by all others\)\.",
+        lines[1],
+    )
+    assert re.fullmatch(r"m\.ovor knows 3 classes in [\d.]+ MB\.", lines[-1])
+    assert (world / "m.ovor.before").read_bytes() == before
+    tasks = json.loads(ovor("inspect", "m.ovor", "--json").stdout)["tasks"]
+    assert [task["classes"] for task in tasks] == [{"banana": 12, "candle": 8}, {"owl": 4}]
+    table = ovor("inspect", "m.ovor").stdout
+    for column in ("class", "images", "expect", "confused with", "lesson"):
+        assert column in table
+    assert re.search(r"banana\W+12\W", table)
+
+
+def test_learning_twice_says_what_was_learned_and_once_leaves_it_out(world: Path) -> None:
+    told = json.loads(ovor("learn", "m.ovor", "second", "--once", "--json").stdout)
+    assert told["classes"] == {"owl": 8, "sun": 8}
+    assert (told["held_out"], told["all_classes"]) == (0, 4)
+    assert told["report"]["judged"] == 16
+    assert [found["class"] for found in told["report"]["classes"]] == ["owl", "sun"]
+    assert told["report"]["left_out"] == []
+    before = contents(world)
+    done = ovor("learn", "m.ovor", "second")
+    assert done.returncode == 1
+    assert "Every image here is learned already: there is nothing new to learn." in done.stderr
+    assert contents(world) == before
+    draw(world / "second", ["sun"], 1, first=8)
+    said = ovor("learn", "m.ovor", "second")
+    assert said.returncode == 0, said.stderr
+    assert "Learned before, left out: " in said.stdout
 
 
 def test_a_failed_lesson_leaves_the_model_and_no_lock(
@@ -128,7 +180,7 @@ def test_a_failed_lesson_leaves_the_model_and_no_lock(
 
 
 def test_a_task_may_be_forgotten_class_by_class(world: Path) -> None:
-    for method in ("simplecil", "linear"):
+    for method in ("analytic", "simplecil", "linear"):
         new = ["--backbone", "embedded", "--method", method, "--epochs", "2"]
         assert ovor("learn", "n.ovor", "first", *new).returncode == 0
         for argv in (
@@ -142,6 +194,7 @@ def test_a_task_may_be_forgotten_class_by_class(world: Path) -> None:
             done = ovor(*argv)
             assert (done.returncode, done.stderr) == (0, "")
         Path("n.ovor").unlink()
+        Path("n.ovor.before").unlink()
 
 
 def test_json_is_all_of_stdout(world: Path) -> None:

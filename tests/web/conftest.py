@@ -1,4 +1,4 @@
-"""A small model of drawings, and servers of copies of it."""
+"""Small models of drawings, and servers of copies of them."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,7 +16,16 @@ from .live import FIRST, Live, serving
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("made")
     draw(root / "first", FIRST, 20)
-    Classifier("embedded", epochs=4, device="cpu").learn(root / "first").save(root / "m.ovor")
+    Classifier("embedded", device="cpu").learn(root / "first").save(root / "m.ovor")
+    return root / "m.ovor"
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that trains for epochs: its lessons can take their time, and set images aside."""
+    root = tmp_path_factory.mktemp("trained")
+    model = Classifier("embedded", "ovor", epochs=4, device="cpu")
+    model.learn(draw(root / "first", FIRST, 20)).save(root / "m.ovor")
     return root / "m.ovor"
 
 
@@ -29,6 +38,19 @@ def place(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def live(place: Path) -> Iterator[Live]:
     with serving(place) as found:
+        yield found
+
+
+@pytest.fixture
+def slow_place(trained: Path, tmp_path: Path) -> Path:
+    shutil.copy(trained, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def slow(slow_place: Path) -> Iterator[Live]:
+    """A server whose lessons take as many epochs as they are told."""
+    with serving(slow_place) as found:
         yield found
 
 

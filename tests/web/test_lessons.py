@@ -39,10 +39,10 @@ class Taught:
 
 
 @pytest.fixture(scope="module")
-def taught(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Taught]:
+def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Taught]:
     folder = tmp_path_factory.mktemp("taught")
     draw(folder / "exam", [*FIRST, *SECOND], 6, first=60)
-    shutil.copy(made, folder)
+    shutil.copy(trained, folder)
     asked = [image for name in [*FIRST, *SECOND] for image in drawn(name, 5, "test")]
     answers: list[tuple[int, httpx.Response]] = []
     heard: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ def taught(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tau
     assert list((folder / "tmp").iterdir()) == []
 
 
-def test_a_lesson_makes_a_new_model(taught: Taught, made: Path) -> None:
+def test_a_lesson_makes_a_new_model(taught: Taught, trained: Path) -> None:
     live, last = taught.live, taught.heard[-1]
     assert taught.begun["classes"] == [{"name": name, "images": 12} for name in SECOND]
     assert taught.begun["url"] == f"/tasks/{taught.begun['id']}"
@@ -89,7 +89,7 @@ def test_a_lesson_makes_a_new_model(taught: Taught, made: Path) -> None:
     rows = live.predict(*drawn("owl", 10, "test"), *drawn("sun", 10, "test")).json()["predictions"]
     best = [row["classes"][0]["name"] for row in rows]
     assert sum(a == b for a, b in zip(best, ["owl"] * 10 + ["sun"] * 10, strict=True)) >= 14
-    assert live.model.read_bytes() != made.read_bytes()
+    assert live.model.read_bytes() != trained.read_bytes()
     assert not (live.folder / "m.ovor.learning").exists()
     assert live.scratch() == []
     assert live.client.get("/tasks").json()["tasks"] == [live.task(taught.begun["id"])]
@@ -105,8 +105,10 @@ def test_events_tell_how_far_it_is(taught: Taught) -> None:
     assert events(taught.live, taught.begun["id"]) == taught.heard[-1:]  # late comers hear the end
 
 
-def test_no_request_is_lost_and_none_predicted_by_half_a_model(taught: Taught, made: Path) -> None:
-    files = {1: made, 2: taught.live.model}
+def test_no_request_is_lost_and_none_predicted_by_half_a_model(
+    taught: Taught, trained: Path
+) -> None:
+    files = {1: trained, 2: taught.live.model}
     expected = {
         version: Classifier.load(path, device="cpu").predict(opened(taught.asked))
         for version, path in files.items()
@@ -121,9 +123,9 @@ def test_no_request_is_lost_and_none_predicted_by_half_a_model(taught: Taught, m
 
 
 def test_the_lesson_is_the_one_of_the_classifier(
-    taught: Taught, made: Path, tmp_path: Path
+    taught: Taught, trained: Path, tmp_path: Path
 ) -> None:
-    other = Classifier.load(made, device="cpu").set_params(epochs=int(EPOCHS))
+    other = Classifier.load(trained, device="cpu").set_params(epochs=int(EPOCHS))
     other.learn(draw(tmp_path / "second", SECOND, 12)).save(tmp_path / "other.ovor")
     ours, theirs = read_model(taught.live.model), read_model(tmp_path / "other.ovor")
     assert ours.about.tasks[1].classes == theirs.about.tasks[1].classes
@@ -157,11 +159,12 @@ def test_another_model_has_no_evaluations_of_this_one(taught: Taught, tmp_path: 
     assert exam["lessons"] == 1
 
 
-def test_lessons_that_end_early_leave_the_old_model(place: Path) -> None:
+def test_lessons_that_end_early_leave_the_old_model(slow_place: Path) -> None:
     """The model would load images by another process: a lesson here needs none, and leaves none."""
-    Classifier.load(place / "m.ovor").set_params(workers=1).save(place / "m.ovor")
-    before, run = (place / "m.ovor").read_bytes(), read_model(place / "m.ovor").about.run
-    with serving(place) as live:
+    model = slow_place / "m.ovor"
+    Classifier.load(model).set_params(workers=1).save(model)
+    before, run = model.read_bytes(), read_model(model).about.run
+    with serving(slow_place) as live:
         for begin in (lambda: live.teach(SECOND).json()["id"], live.begin):
             number = begin()
             answer = live.client.delete(f"/tasks/{number}")
@@ -207,13 +210,11 @@ def left_behind(live: Live) -> list[str]:
     [
         (["owl"], {}, "There are 2 images and 1 labels"),
         (["owl", "owl", "owl"], {}, "There are 2 images and 3 labels"),
-        (["owl", "banana"], {}, "'banana' is learned already"),
         (["owl", "Unknown "], {}, "which is the answer for images of no class"),
         (["owl", " "], {}, "cannot be read on one line"),
         (["owl", "a\nb"], {}, "cannot be read on one line"),
         (["owl", "o" * 201], {}, "longer than 200 characters"),
         (["owl", "owl"], {"epochs": "0"}, "epochs must be one whole number"),
-        (["owl", "owl"], {"epochs": "1"}, "needs two epochs"),
         (["owl", "owl"], {"epochs": "1001"}, "epochs must be one whole number"),
         (["owl", "owl"], {"epochs": "many"}, "epochs must be one whole number"),
         (["owl", "owl"], {"epochs": ["3", "4"]}, "epochs must be one whole number"),
@@ -231,6 +232,20 @@ def test_what_cannot_be_learned(
     assert says in answer.json()["error"]
     assert shared.scratch() == []
     assert shared.client.get("/tasks").json() == {"tasks": []}
+
+
+def test_what_a_model_that_trains_cannot_learn(slow: Live) -> None:
+    images = files(drawn("owl", 2))
+    for labels, fields, says in (
+        (["owl", "banana"], {}, "'banana' is learned already, and a class cannot be learned twice"),
+        (["owl", "owl"], {"epochs": "1"}, "needs two epochs"),
+    ):
+        answer = slow.client.post("/tasks", files=images, data={"labels": labels, **fields})
+        assert answer.status_code == 422, answer.text
+        assert says in answer.json()["error"]
+    assert slow.scratch() == []
+    assert slow.client.get("/tasks").json() == {"tasks": []}
+    assert slow.about()["exact"] is False
 
 
 @pytest.mark.parametrize(

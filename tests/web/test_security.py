@@ -16,13 +16,15 @@ def test_the_model_describes_itself(shared: Live) -> None:
     said = shared.about()
     [task] = said["tasks"]
     assert said["name"] == "m.ovor"
-    assert said["method"] == "oneprompt+vor"
+    assert said["method"] == "analytic"
+    assert said["exact"] is True
     assert said["drawing"] is True
     assert said["image_size"] == 28
     assert said["exams"] == []
     assert said["learning"] is None
     assert said["limits"]["images_per_task"] == 300
     learned = read_model(shared.model).about.tasks[0]
+    assert task["held_out"] == 0
     assert task["held_out_accuracy"] == learned.accuracy is not None
     assert task["classes"] == [{"name": name, "images": 20} for name in FIRST]
 

@@ -89,51 +89,51 @@ def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join(10)
 
 
-def test_a_signal_lets_the_lesson_end(live: Live) -> None:
-    number = live.teach(SECOND, epochs="40").json()["id"]
-    live.until(number, "learning")
+def test_a_signal_lets_the_lesson_end(slow: Live) -> None:
+    number = slow.teach(SECOND, epochs="40").json()["id"]
+    slow.until(number, "learning")
     heard: list[list[dict[str, object]]] = []
-    listener = threading.Thread(target=lambda: heard.append(events(live, number)))
+    listener = threading.Thread(target=lambda: heard.append(events(slow, number)))
     listener.start()
     time.sleep(0.3)
-    live.send(signal.SIGTERM)
-    until(lambda: live.client.get("/healthz").status_code == 503)
-    assert live.client.get("/healthz").json() == {"status": "stopping"}
-    assert live.predict(*drawn("banana", 1)).status_code == 503
-    assert live.teach(["fish"]).status_code == 503
-    live.process.join(60)
-    assert live.process.exitcode == 0
+    slow.send(signal.SIGTERM)
+    until(lambda: slow.client.get("/healthz").status_code == 503)
+    assert slow.client.get("/healthz").json() == {"status": "stopping"}
+    assert slow.predict(*drawn("banana", 1)).status_code == 503
+    assert slow.teach(["fish"]).status_code == 503
+    slow.process.join(60)
+    assert slow.process.exitcode == 0
     listener.join(10)
     assert heard[0][-1]["state"] == "done"
-    assert len(read_model(live.model).about.tasks) == 2
-    assert "again to cancel it" in live.said()
-    assert list((live.folder / "tmp").iterdir()) == []
+    assert len(read_model(slow.model).about.tasks) == 2
+    assert "again to cancel it" in slow.said()
+    assert list((slow.folder / "tmp").iterdir()) == []
 
 
-def test_a_second_signal_cancels_it(live: Live) -> None:
-    before = live.model.read_bytes()
-    live.begin()
-    child = live.child()
-    live.send(signal.SIGINT)
-    until(lambda: "again to cancel it" in live.said())
-    assert live.end(signal.SIGINT) == 0
-    assert live.model.read_bytes() == before
+def test_a_second_signal_cancels_it(slow: Live) -> None:
+    before = slow.model.read_bytes()
+    slow.begin()
+    child = slow.child()
+    slow.send(signal.SIGINT)
+    until(lambda: "again to cancel it" in slow.said())
+    assert slow.end(signal.SIGINT) == 0
+    assert slow.model.read_bytes() == before
     assert not Path(f"/proc/{child}").exists()
-    assert list((live.folder / "tmp").iterdir()) == []
+    assert list((slow.folder / "tmp").iterdir()) == []
 
 
-def test_a_killed_server_takes_its_lesson_along(place: Path) -> None:
-    before = (place / "m.ovor").read_bytes()
-    with serving(place) as live:
+def test_a_killed_server_takes_its_lesson_along(slow_place: Path) -> None:
+    before = (slow_place / "m.ovor").read_bytes()
+    with serving(slow_place) as live:
         live.begin()
         child = live.child()
         live.end(signal.SIGKILL)
         until(lambda: not Path(f"/proc/{child}").exists())
-    assert (place / "m.ovor").read_bytes() == before
-    assert len(list((place / "tmp").iterdir())) == 1
-    with serving(place) as live:
-        assert len(list((place / "tmp").iterdir())) == 1
+    assert (slow_place / "m.ovor").read_bytes() == before
+    assert len(list((slow_place / "tmp").iterdir())) == 1
+    with serving(slow_place) as live:
+        assert len(list((slow_place / "tmp").iterdir())) == 1
         assert live.scratch() == []  # what the first had left is gone
         assert live.learn(SECOND)["task"] == 2
         assert live.end() == 0
-    assert list((place / "tmp").iterdir()) == []
+    assert list((slow_place / "tmp").iterdir()) == []

@@ -76,6 +76,8 @@ class Work:
     """digests of images that are left out, as they were learned before; None learns all"""
     about: dict[str, Any] = field(default_factory=dict)
     """what the checkpoint says, to be compared when it is continued"""
+    remedy: str = ""
+    """a sentence on what else to do about an image that cannot be read"""
 
     @property
     def batch(self) -> int:
@@ -135,8 +137,11 @@ def views(work: Work, first: int) -> Iterator[tuple[int, Tensor]]:
         workers=work.run.workers,
         numbers=numbers,
     )
-    for number, (pixels, _) in zip(numbers, batches, strict=True):
-        yield number, pixels
+    try:
+        for number, (pixels, _) in zip(numbers, batches, strict=True):
+            yield number, pixels
+    except OvorError as error:
+        raise OvorError(f"{error} {work.remedy}".rstrip()) from error
 
 
 @torch.no_grad()
@@ -199,14 +204,21 @@ def resumed(work: Work, checkpoint: Path | None) -> Collected | None:
     if checkpoint is None or not checkpoint.exists():
         return None
     tensors, meta = load_tensors(checkpoint)
-    if meta.get("schema") != SCHEMA or not meta.get("exact"):
+    if meta.get("schema") != SCHEMA:
         raise OvorError(
             f"{checkpoint} is of another version of ovor: finish it with that version, or throw it "
             "away (--restart)."
         )
-    differs = {"past": "the model has changed since", "lesson": "the images are not the same"}
+    differs = {
+        "past": "the model has changed since",
+        "lesson": "the images are not the same",
+        "run": "it was begun with other settings",
+        "once": "it was begun with or without --once",
+        "weights": "the weights are not the same",
+    }
+    about = meta.get("about", {})
     for key, what in differs.items():
-        if meta["about"].get(key) != work.about.get(key):
+        if about.get(key) != work.about.get(key):
             raise OvorError(
                 f"The unfinished lesson in {checkpoint} cannot be continued, {what}: bring that "
                 "back, or start again (--restart)."

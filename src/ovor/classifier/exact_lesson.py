@@ -16,11 +16,13 @@ from ovor.classifier.exact import Exact, judged, solved
 from ovor.classifier.file import Expected, TaskInfo
 from ovor.classifier.memory import Memory
 from ovor.classifier.task_list import with_more
+from ovor.config import RUN
 from ovor.data.class_names import listed
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.events import Listener
 from ovor.learners.moments import rounded_weights
+from ovor.tensor_file import digest
 
 
 def learn_exactly(
@@ -38,6 +40,7 @@ def learn_exactly(
     `past` identifies the model before the lesson, which an unfinished one must have begun with.
     """
     learner = model.exact("learn") if model._learner else model.new_learner()
+    learner.to(model.torch_device())
     known = model.classes_.tolist()
     new = [name for name in lesson.class_names if name not in known]
     names = known + new
@@ -46,7 +49,14 @@ def learn_exactly(
     digests = model._exact.digests if model._exact else None
     if once and digests is None:
         digests = Digests()
-    identity = f"{past}-{lesson.fingerprint()}"
+    counted = None if weights is None else checked_weights(weights, len(rows))
+    about = {
+        "past": past,
+        "lesson": lesson.fingerprint(),
+        "run": RUN.dump_python(model.run().essence, mode="json"),
+        "once": digests is not None,
+        "weights": None if counted is None else digest({"weights": counted}, {}),
+    }
     work = Work(
         learner,
         lesson.images,
@@ -54,10 +64,11 @@ def learn_exactly(
         model.run(),
         model.transform(),
         len(names),
-        None if weights is None else checked_weights(weights, len(rows)),
+        counted,
         len(model.tasks_),
         digests,
-        {"past": past, "lesson": lesson.fingerprint()},
+        about,
+        "Or leave such images out (--on-error skip).",
     )
     found = collect(work, checkpoint, listen)
     added = np.setdiff1d(np.arange(len(rows)), found.left_out)
@@ -86,7 +97,8 @@ def learn_exactly(
     model.expected_ = {**model.expected_, **expectations(report)}
     if new:
         tasks = (*tasks[:-1], with_judgement(tasks[-1], report))
-    model._learner, model.tasks_, model._lesson = learner, tasks, identity
+    model._learner, model.tasks_ = learner, tasks
+    model._lesson = f"{past}-{about['lesson']}"
     model._transform = model.transform()
 
 

@@ -166,8 +166,8 @@ def check_same(context: Context) -> None:
     differs = {
         "past": "the model has changed since",
         "lesson": "the images are not the same",
-        "hold_out": "another share of images was held out",
         "run": "it was begun with other settings",
+        "hold_out": "another share of images was held out",
     }
     if "run" in about:  # as this version writes it: an older one may have had more options
         about["run"] = RUN.dump_python(RUN.validate_python(about["run"]), mode="json")

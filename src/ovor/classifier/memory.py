@@ -164,9 +164,7 @@ class Memory(Estimator):
         self.change(moments, tasks, digests=digests)
         return self
 
-    def forget_exactly(
-        self, name: str, images: Any = None, listen: Listener = silent
-    ) -> None:
+    def forget_exactly(self, name: str, images: Any = None, listen: Listener = silent) -> None:
         """Take a class out; with its images all of it goes, else how they scattered stays."""
         learner = self.exact("forget")
         row = int(self.rows_of([name])[0])

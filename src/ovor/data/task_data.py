@@ -213,6 +213,7 @@ def _identity(item: Picture) -> bytes:
     """Return bytes that tell one image from another without decoding it."""
     if isinstance(item, str | Path):
         path = at_home(item)
-        return repr((path.parent.name, path.name, path.stat().st_size)).encode()
+        size = path.stat().st_size if path.exists() else None  # which reading it will complain of
+        return repr((path.parent.name, path.name, size)).encode()
     content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
     return hashlib.sha256(content).digest()

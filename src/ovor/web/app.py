@@ -136,7 +136,10 @@ def add_lessons(app: FastAPI, service: Service) -> None:
         openapi_extra=schemas.lesson_body(2 if service.predictor.served.model.run().vor else 1),
     )
     async def teach(request: Request) -> Any:
-        """Teach new classes, as the next task. One at a time; predictions go on meanwhile."""
+        """Teach new classes, as the next task, or an exact model more images of known ones.
+
+        One lesson goes on at a time, and predictions meanwhile.
+        """
         begun = (await handlers.teach(service, request)).as_json()
         shown = {key: begun[key] for key in ("id", "state", "classes")}
         return shown | {"url": f"/tasks/{begun['id']}"}

@@ -142,7 +142,7 @@ def labels_of(form: Form, served: ServedModel) -> list[str]:
         except OvorError as error:
             raise Refused(422, str(error)) from error
     known = sorted(set(labels) & set(served.classes))
-    if known:
+    if known and not served.exact:
         raise Refused(
             422,
             f"{listed(known)} {'is' if len(known) == 1 else 'are'} learned already, and a class "

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ovor.config import Run
 from ovor.errors import in_words
@@ -25,6 +25,10 @@ from ovor.events import (
     TrainStep,
 )
 from ovor.experiments.progress import WORK, work_per_image
+
+if TYPE_CHECKING:
+    from ovor.classifier.model import Classifier
+    from ovor.data.task_data import Lesson
 
 REPORT_SECONDS = 0.1  # between two of them
 
@@ -94,7 +98,6 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
     """Teach the model that an order names, and save it; the file changes at once or not at all."""
     import torch
 
-    from ovor.classifier.fit import split_validation
     from ovor.classifier.lock import check_finished, locked
     from ovor.classifier.model import Classifier
     from ovor.data.task_data import read_lesson
@@ -108,23 +111,34 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
         # Its images are few and near: processes that load them would only be more to end.
         model.set_params(epochs=order["epochs"] or model.epochs, workers=0)
         exact = model.run().method == "analytic"
-        known = model.classes_.tolist()
+        before, known = model.tasks_, model.classes_.tolist()
         lesson = read_lesson(
             images, order["labels"], known, rename={}, skip_known=False, more=exact
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
-        number = len(model.tasks_) - 1
-        train, held = split_validation(lesson, model.hold_out, (model.run().seed, number), 0)
-        kept = [] if exact or held is train else [lesson.images.items[i] for i in held.indices]
-        report(state="saving", doing="saving", progress=1.0)
+        more = len(model.tasks_) == len(before)  # of known classes alone: no task of its own
+        # All of it before saving: who is killed after that has learned, and cannot say so.
+        report(
+            state="saving",
+            doing="saving",
+            progress=1.0,
+            task=None if more else len(model.tasks_),
+            accuracy=model.report_["expected"] if model.report_ else model.tasks_[-1].accuracy,
+            validation=[] if exact else held_out(model, lesson),
+            mark=model.about().lesson,
+        )
         model.set_params(**usual)
         model.save(path)
-        report(
-            task=number + 1,
-            accuracy=model.tasks_[-1].accuracy,
-            validation=[int(image.name) for image in kept],
-        )
+
+
+def held_out(model: "Classifier", lesson: "Lesson") -> list[int]:
+    """Return the numbers of the images that the model's last lesson was not learned from."""
+    from ovor.classifier.fit import split_validation  # brings Fabric, which is slow to import
+
+    seed = (model.run().seed, len(model.tasks_) - 1)
+    train, held = split_validation(lesson, model.hold_out, seed, 0)
+    return [] if held is train else [int(lesson.images.items[i].name) for i in held.indices]
 
 
 if __name__ == "__main__":

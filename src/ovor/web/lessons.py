@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ovor.classifier.file import Description
 from ovor.errors import in_words
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.predictor import FileStamp, Predictor, ServedModel, cores, file_stamp, lesson_threads
@@ -69,6 +70,8 @@ class Lesson:
     task: int | None = None
     validation: list[int] = field(default_factory=list)
     """positions in the request of the images that were held out for validation"""
+    mark: str = ""
+    """identifies the lesson in the file of a model that may learn more of known classes"""
     begun: float = field(default_factory=time.monotonic)
     learning_since: float | None = None
     over: float | None = None
@@ -84,7 +87,10 @@ class Lesson:
 
     def end(self, state: State, error: str | None = None) -> None:
         self.state, self.error, self.doing = state, error, state
-        self.progress = 1.0 if state == "done" else self.progress
+        if state == "done":
+            self.progress = 1.0
+        else:
+            self.task = self.accuracy = None  # which were reported before the model was saved
         self.over = time.monotonic()
 
     @property
@@ -242,16 +248,20 @@ class Lessons:
 
     async def conclude(self, lesson: Lesson, before: FileStamp) -> tuple[State, str | None]:
         """Judge by the file, as a process may be killed between writing it and saying so."""
-        if file_stamp(self.settings.model) != before:
-            task = (await self.take_over()).model.tasks_[-1]
-            if task.classes == tuple(lesson.wanted.classes):
-                lesson.task = lesson.task or len(self.predictor.served.model.tasks_)
-                lesson.accuracy = task.accuracy
-                self.keep(await asyncio.to_thread(validation_images, lesson))
-                return "done", None
+        changed = file_stamp(self.settings.model) != before
+        if changed and has_learned((await self.take_over()).model.about(), lesson):
+            self.keep(await asyncio.to_thread(validation_images, lesson))
+            return "done", None
         if lesson.cancelling:
             return "cancelled", None
         return "failed", lesson.error or how_it_died(lesson.process)
+
+
+def has_learned(about: Description, lesson: Lesson) -> bool:
+    """Tell whether a model is what a lesson has made of it."""
+    if lesson.mark:
+        return about.lesson == lesson.mark
+    return about.tasks[-1].classes == tuple(lesson.wanted.classes)
 
 
 def send(process: Process, sign: signal.Signals) -> None:

@@ -41,6 +41,11 @@ class ServedModel:
         """the classes of every task"""
         return [task.classes for task in self.model.tasks_]
 
+    @property
+    def exact(self) -> bool:
+        """can known classes get more images? Then no image of a lesson is set aside either"""
+        return self.model.run().method == "analytic"
+
 
 def file_stamp(path: Path) -> FileStamp:
     found = os.stat(path)

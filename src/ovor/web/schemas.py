@@ -46,7 +46,11 @@ class KnownTask(Response):
     task: Annotated[int, Field(ge=1)]
     held_out: Annotated[int, Field(ge=0, description="images that were set aside")]
     held_out_accuracy: Annotated[
-        Percent | None, Field(description="on those, when the task was learned")
+        Percent | None,
+        Field(
+            description="on those, when the task was learned; of an exact model, on its images, "
+            "each judged by all others"
+        ),
     ]
     classes: list[ClassCount]
 
@@ -73,6 +77,9 @@ class LimitsShown(Response):
 class ModelShown(Response):
     name: str
     method: str
+    exact: Annotated[
+        bool, Field(description="a known class can get more images, and none is set aside")
+    ]
     backbone: str
     drawing: Annotated[bool, Field(description="the embedded backbone, which knows drawings alone")]
     image_size: int
@@ -129,8 +136,17 @@ class TaskShown(Response):
     notes: list[str]
     images: Annotated[list[ImageError], Field(description="left out, with on_error=skip")]
     error: str | None
-    accuracy: Annotated[Percent | None, Field(description="on its images set aside, when done")]
-    task: Annotated[int, Field(ge=1)] | None
+    accuracy: Annotated[
+        Percent | None,
+        Field(
+            description="when done: on its images set aside; of an exact model, on its images, "
+            "each judged by all others"
+        ),
+    ]
+    task: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        Field(description="its number, when done; none if all classes were known before"),
+    ]
 
 
 class Tasks(Response):
@@ -208,14 +224,16 @@ def lesson_body(least_epochs: int) -> dict[str, Any]:
                 "allOf": [{"pattern": ON_ONE_LINE}, {"pattern": "\\S"}],
             },
             "minItems": 1,
-            "description": "the class of each image, in the order of the images: a new one",
+            "description": "the class of each image, in the order of the images: a new one, "
+            "or, if the model is exact, any",
         },
         epochs={"type": "integer", "minimum": least_epochs, "maximum": MAX_EPOCHS},
         keep_set_aside={
             "type": "string",
             "enum": ["false", "true"],
             "default": "false",
-            "description": "keep the images set aside in memory, to measure what is forgotten",
+            "description": "keep the images set aside in memory, to measure what is "
+            "forgotten; an exact model sets none aside",
         },
         on_error={
             "type": "string",

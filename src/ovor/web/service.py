@@ -149,6 +149,7 @@ class Service:
         return {
             "name": self.settings.model.name,
             "method": model.run().name,
+            "exact": served.exact,
             "backbone": model.network().name,
             "drawing": model.network().name == "embedded",
             "image_size": model.transform().size,

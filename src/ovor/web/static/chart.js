@@ -93,7 +93,7 @@ export function table(lines, lessons) {
     el(
       "table",
       {},
-      el("caption", { text: "Right on the images set aside" }),
+      el("caption", { text: "Right, by task and lesson" }),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
     ),

@@ -113,7 +113,9 @@ async function ended(state) {
   if (state.state === "done") {
     examined();
     const aside = model?.tasks.find(({ task }) => task === state.task)?.held_out;
-    outcome("good", `Task ${state.task} learned: ${listed(counts)}.`, [right(state.accuracy, aside), ...state.notes], [
+    const said = model?.exact ? expected(state.accuracy) : right(state.accuracy, aside);
+    const title = state.task == null ? "More learned" : `Task ${state.task} learned`;
+    outcome("good", `${title}: ${listed(counts)}.`, [said, ...state.notes], [
       ["#predict", "Try it"],
       ["#memory", "See what it remembers"],
     ]);
@@ -128,6 +130,11 @@ function right(accuracy, aside) {
   if (accuracy == null) return "No image was set aside to test it with: that takes six or more in a class.";
   const few = aside < 10 ? " So few say little: give more images to know better." : "";
   return `${accuracy.toFixed(1)} % right on the ${counted(aside, "image")} set aside.${few}`;
+}
+
+function expected(accuracy) {
+  if (accuracy == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
+  return `Of new images like these expect ${accuracy.toFixed(1)} % named right (each was judged by all others).`;
 }
 
 /** What was set aside is asked again after the lesson has ended: look for that a few times. */

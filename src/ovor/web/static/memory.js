@@ -4,6 +4,11 @@ import { chart, shareOf, table } from "./chart.js";
 import { byId, counted, el } from "./dom.js";
 import { onModel } from "./model.js";
 
+const SET_ASIDE =
+  "Of each lesson a few images are set aside and never learned from. They are asked again after every later lesson: where a line falls, something was forgotten.";
+const EXACT =
+  "This model sets no image aside: it learns from all, and judged each by all others when it came. Other images are asked again after every lesson: where a line falls, older classes are taken for newer ones.";
+
 /** A line for each task: its exams, all of the same images; without one, what it got right when it was learned. */
 function linesOf(model) {
   return model.tasks
@@ -31,19 +36,21 @@ function curve(model, lines) {
     );
   }
   const behind = model.tasks.filter(({ task }) => lastExam(model, task)?.accuracy == null).map(({ task }) => task);
-  if (behind.length) parts.push(missing(behind, model.tasks.length));
+  if (behind.length) parts.push(missing(behind, model));
   return parts;
 }
 
-function missing(tasks, all) {
+function missing(tasks, model) {
   const which =
-    tasks.length === all ? "any task" : `task ${tasks.join(", ").replace(/, (\d+)$/, " or $1")}`;
+    tasks.length === model.tasks.length ? "any task" : `task ${tasks.join(", ").replace(/, (\d+)$/, " or $1")}`;
   return el(
     "p",
     { class: "note" },
     `No images were kept to ask about ${which} again, so how much of it was forgotten cannot be measured. Start the server with `,
     el("code", { text: "--exam FOLDER" }),
-    " (one sub-folder per class), or leave the box in Teach checked and give a class six images or more.",
+    model.exact
+      ? " (one sub-folder per class)."
+      : " (one sub-folder per class), or leave the box in Teach checked and give a class six images or more.",
   );
 }
 
@@ -57,8 +64,6 @@ function card(model, task, lines) {
   const first = points[0]?.accuracy;
   const exam = lastExam(model, task.task);
   const last = exam?.accuracy;
-  const aside = exam?.images ?? task.held_out;
-  const words = exam ? "asked again" : "set aside when learned";
   const facts = [];
   if (first != null) facts.push(fact(points[0].lessons === task.task ? "When learned" : "First asked", shareOf(first)));
   if (last != null) {
@@ -77,11 +82,18 @@ function card(model, task, lines) {
       "div",
       { class: "line" },
       el("h3", { text: `Task ${task.task}` }),
-      el("span", { class: "hint", text: aside ? `${counted(aside, "image")} ${words}` : "nothing set aside" }),
+      el("span", { class: "hint", text: measuredBy(model, task, exam) }),
     ),
     el("dl", { class: "facts" }, ...facts),
     el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),
   );
+}
+
+/** The images that the accuracy of a task is from, in words. */
+function measuredBy(model, task, exam) {
+  if (exam) return `${counted(exam.images, "image")} asked again`;
+  if (model.exact) return "each image judged by all others";
+  return task.held_out ? `${counted(task.held_out, "image")} set aside when learned` : "nothing set aside";
 }
 
 const fact = (name, value, more) =>
@@ -91,6 +103,7 @@ export function startMemory() {
   onModel((model) => {
     const lines = linesOf(model);
     const open = byId("curve").querySelector("details")?.open;
+    byId("memory-hint").textContent = model.exact ? EXACT : SET_ASIDE;
     byId("curve").replaceChildren(...curve(model, lines));
     if (open) byId("curve").querySelector("details")?.setAttribute("open", "");
     byId("tasks").replaceChildren(...model.tasks.map((task) => card(model, task, lines)));

@@ -13,7 +13,7 @@ function wrongName(own) {
   const name = nameOf(own);
   if (!name) return null;
   if (name.toLowerCase() === "unknown") return "“unknown” is what the model says about strangers: choose another name.";
-  if (known().includes(name)) return `“${name}” is known already, and a class is learned once: choose another name.`;
+  if (known().includes(name) && !current().exact) return `“${name}” is known already, and a class is learned once: choose another name.`;
   const twice = all().some((other) => other !== own && nameOf(other) === name);
   return twice ? `There are two classes called “${name}”: rename one.` : null;
 }
@@ -32,6 +32,7 @@ function unfinished(own) {
 
 function advice(own) {
   if (!own.images.length) return "Drop or paste images here, or add files.";
+  if (known().includes(nameOf(own))) return `The model knows “${nameOf(own)}”: it learns these images in addition.`;
   return own.images.length === 1 ? "One image only: it can be learned, but not well." : "";
 }
 
@@ -136,7 +137,7 @@ function lesson() {
       form.append("labels", nameOf(own));
     }
   }
-  form.append("keep_set_aside", String(byId("keep").checked));
+  form.append("keep_set_aside", String(byId("keep").checked && !current().exact));
   return form;
 }
 
@@ -180,6 +181,8 @@ export function startTeach() {
   });
   onModel((model) => {
     document.body.classList.toggle("drawing", model.drawing);
+    byId("more-advice").hidden = !model.exact;
+    byId("keep-choice").hidden = model.exact; // such a model sets no image aside
     byId("images-advice").textContent = model.drawing
       ? "This model knows drawings, white on black: ten a class are a start, and you may draw them here."
       : "Ten a class are a start.";
