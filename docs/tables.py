@@ -1,6 +1,7 @@
 """Put the measured tables into the documents, between their markers, after a grid has run.
 
-python -m docs.tables --out runs/grid    results of the grids to docs/results, then as below
+python -m docs.tables --out runs/grid    results of the grids to docs/results, then as below;
+                                         rows that were not run stay as they are
 python -m docs.tables                    docs/results to the documents
 
 The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
@@ -15,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import plan
-from docs.unknowns import as_markdown as as_rows
+from docs import alternatives, analytic_options, plan, unknowns
 from ovor.experiments import summary
-from ovor.experiments.tables import TABLES, sections
+from ovor.experiments.tables import TABLES, Section, sections
 
 DOCS = Path(__file__).parent
 SEEDS = [0, 1, 2, 3, 4]
@@ -33,12 +33,31 @@ MEASURED = {
     "prompt-drift": "results.md",
     "representation-drift": "results.md",
 }
-# Of these tables some rows only.
-METHODS = {"tasks-table": ["oneprompt", "oneprompt+vor"]}
+# Of these tables some rows only, by numbers of tasks (none: the table's own) and methods.
+CHOSEN: dict[str, list[tuple[list[int], list[str]]]] = {
+    "tasks-table": [([], ["oneprompt", "oneprompt+vor", "analytic"]), ([50, 100], ["analytic"])]
+}
 
 
 def results(name: str) -> Path:
     return DOCS / f"results/{name}-quickdraw.json"
+
+
+def shown(name: str) -> list[Section]:
+    """Return the parts of a table that the documents show."""
+    chosen = CHOSEN.get(name, [([], [])])
+    return [part for some in chosen for part in sections(name, ["quickdraw"], *some)[1]]
+
+
+def with_kept(found: list[dict[str, Any]], kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what was found; rows that were not run this time are as they were kept."""
+    old = {(part["title"], row["label"]): row for part in kept for row in part["rows"]}
+    for part in found:
+        part["rows"] = [
+            row if row["seeds"] else old.get((part["title"], row["label"]), row)
+            for row in part["rows"]
+        ]
+    return found
 
 
 def block(name: str, found: dict[str, Any]) -> str:
@@ -53,10 +72,29 @@ def benchmarked(name: str) -> str:
     return f"<!-- table {name} -->\n{as_markdown(rows)}<!-- /table -->"
 
 
-def unknowns() -> str:
-    """Of the last `python -m docs.unknowns`."""
-    runs = json.loads((DOCS / "results/unknowns.json").read_text())
-    return f"<!-- table unknowns -->\n{as_rows(runs)}<!-- /table -->"
+def scripted() -> dict[str, tuple[str, str]]:
+    """Return the tables of scripts, by name: the document, and what it shows.
+
+    They come by `python -m docs.unknowns`, `docs.analytic_options` and `docs.alternatives`.
+    """
+
+    def kept(name: str) -> Any:
+        return json.loads((DOCS / f"results/{name}.json").read_text())
+
+    runs, analytic, others = kept("unknowns"), kept("analytic"), kept("alternatives")
+    found = {
+        "unknowns": ("classifier.md", unknowns.as_markdown(runs)),
+        "sizes": ("classifier.md", unknowns.as_markdown(runs, unknowns.SIZES)),
+        "confidence": ("classifier.md", unknowns.as_markdown(runs, unknowns.CONFIDENCE)),
+        "alternatives": ("alternatives.md", alternatives.as_markdown(others)),
+        "seconds": ("alternatives.md", alternatives.as_seconds(others)),
+    }
+    for name, (_, as_table) in analytic_options.PARTS.items():
+        found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
+    return {
+        name: (document, f"<!-- table {name} -->\n{table}<!-- /table -->")
+        for name, (document, table) in found.items()
+    }
 
 
 def planned() -> str:
@@ -72,15 +110,16 @@ def main() -> None:
     out = parser.parse_args().out
     for name, document in MEASURED.items():
         if out:
-            table, parts = sections(name, ["quickdraw"], [], METHODS.get(name, []))
-            found = summary.collect(parts, table.measure, SEEDS, out)
-            results(name).write_text(summary.as_json(name, SEEDS, found))
+            found = summary.collect(shown(name), TABLES[name].measure, SEEDS, out)
+            kept = json.loads(results(name).read_text())["sections"]
+            results(name).write_text(summary.as_json(name, SEEDS, with_kept(found, kept)))
         put(name, document, block(name, json.loads(results(name).read_text())))
     put("performance", "performance.md", benchmarked("performance"))
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))
     put("ranks", "scaling.md", benchmarked("ranks"))
-    put("unknowns", "classifier.md", unknowns())
+    for name, (document, new) in scripted().items():
+        put(name, document, new)
     put("plan", "scaling.md", planned())
 
 

@@ -1,4 +1,5 @@
-"""Run the README's walk, in a folder that is thrown away, and put what it prints into the README.
+"""Run the walks of the documents, each in a folder that is thrown away, and put what they print
+into the documents.
 
 python -m docs.walk
 """
@@ -10,17 +11,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
-WALK = re.compile(r"(<!-- walk -->\n```console\n)(.*?)(```\n<!-- /walk -->)", re.DOTALL)
+ROOT = Path(__file__).parent.parent
+WALKS = (ROOT / "README.md", ROOT / "docs/exact-memory.md")
+# A walk may have words between its parts: they are run in order, in one folder.
+PART = re.compile(r"(<!-- walk -->\n```console\n)(.*?)(```\n<!-- /walk -->)", re.DOTALL)
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """Return the commands of the walk, and what is shown after each."""
-    shown = WALK.search(text)
-    if shown is None:
-        raise SystemExit("README.md has no walk.")
-    parts = re.split(r"^\$ (.*)$", shown[2], flags=re.MULTILINE)[1:]
-    return list(zip(parts[::2], parts[1::2], strict=True))
+    """Return the commands of a document's walk, and what is shown after each."""
+    parts = [step for part in PART.finditer(text) for step in steps_of(part[2])]
+    if not parts:
+        raise SystemExit("There is no walk in the document.")
+    return parts
+
+
+def steps_of(part: str) -> list[tuple[str, str]]:
+    """Return the commands of one part, and what is shown after each."""
+    pieces = re.split(r"^\$ (.*)$", part, flags=re.MULTILINE)[1:]
+    return list(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 def run(command: str, folder: str | Path) -> str:
@@ -37,12 +45,21 @@ def run(command: str, folder: str | Path) -> str:
     return done.stdout
 
 
+def walked(text: str, folder: str) -> str:
+    """Return a document with what its commands print now."""
+
+    def part(found: re.Match[str]) -> str:
+        shown = (f"$ {command}\n{run(command, folder)}" for command, _ in steps_of(found[2]))
+        return found[1] + "".join(shown) + found[3]
+
+    return PART.sub(part, text)
+
+
 def main() -> None:
-    text = README.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        walked = "".join(f"$ {command}\n{run(command, folder)}" for command, _ in steps(text))
-    new = WALK.sub(lambda found: found[1] + walked + found[3], text)
-    README.write_text(new, encoding="utf-8")
+    for document in WALKS:
+        with tempfile.TemporaryDirectory() as folder:
+            new = walked(document.read_text(encoding="utf-8"), folder)
+        document.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

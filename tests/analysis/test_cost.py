@@ -20,6 +20,7 @@ PAPER = {  # FLOPs (G) and parameters (M), as printed
 pytestmark = pytest.mark.xdist_group("cost")  # they share a table that takes a while
 
 SMALL = cost.Setting(tasks=3, classes=2, arch=cost.VIT_B)
+WIDTH = 8 * 768  # what analytic reads: two tokens at four depths
 TOKENS, DIM, CLASSES, M = 197, 768, 200, 10_000  # M: the width of RanPAC's projection
 HEAD = CLASSES * DIM  # multiply-accumulates of the classifier
 
@@ -40,6 +41,7 @@ PARAMETERS = {
     "coda-p": 3_993_800,
     "oneprompt": 261_320,
     "oneprompt-deep": 245_960,
+    "analytic": 0,
     "simplecil": 0,
     "adam-finetune": VIT + FIRST_HEAD,
     "adam-vpt-shallow": 5 * DIM + FIRST_HEAD,
@@ -54,6 +56,8 @@ PARAMETERS = {
 MEANS = CLASSES * DIM
 KEPT = {  # besides what was learned
     "oneprompt": 0,
+    # Counts and sums of the classes, half of a symmetric matrix, what is gone, and the head.
+    "analytic": CLASSES * (1 + WIDTH) + WIDTH * (WIDTH + 1) // 2 + 2 + CLASSES * (WIDTH + 1),
     "simplecil": MEANS,
     "adam-ssf": 2 * MEANS,  # of both networks side by side
     "ranpac": M * M + 2 * M * CLASSES + DIM * M,  # Gram matrix, sums and weights, projection
@@ -120,6 +124,8 @@ BEYOND = {
     "dualprompt": (2, 70 * PREFIX_TOKEN + HEAD),
     # Per component of each layer: two products with the query, its part of 4 keys and 4 values.
     "coda-p": (2, 20 * PREFIX_TOKEN + 5 * 100 * DIM * (2 + 8) + HEAD),
+    # A norm of what is read instead of the final one.
+    "analytic": (1, 5 * (WIDTH - TOKENS * DIM) + WIDTH * CLASSES),
     "simplecil": (1, HEAD),
     "adam-finetune": (2, PROTOTYPES),
     # Shallow, the tokens stay until the final norm; deep, they leave each block.
@@ -192,6 +198,9 @@ def test_notes_are_of_the_rows_shown(table: dict[str, Any]) -> None:
     words = " ".join(text_of(table).split())
     assert "includes the cosine head of the first task, 20 x 768 + 1" in words
     assert "slca's second head" in words
+    assert "Nothing in analytic" in words
+    words = " ".join(text_of(cost_table.cost_table(SMALL, ["analytic"])).split())
+    assert "cosine head" not in words
     words = " ".join(text_of(cost_table.cost_table(SMALL, ["l2p"])).split())
     assert "adam" not in words
     assert "slca" not in words

@@ -30,7 +30,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model(lessons: list[Path]) -> Classifier:
     """Return one that must not be changed."""
-    found = Classifier("embedded", epochs=2, device="cpu")
+    found = Classifier("embedded", false_alarms=0.2, device="cpu")
     for lesson in lessons:
         found.learn(lesson)
     return found

@@ -15,6 +15,7 @@ from tiny import noisy, save_backbone, shrink
 
 FIRST = ["banana", "candle", "fish"]
 SECOND = ["owl", "sun"]
+PACKED_SUMS = {"learner.second", "learner.sums"}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,12 @@ def first_file(folders: dict[str, Path]) -> Path:
 @pytest.fixture(scope="module")
 def model(folders: dict[str, Path]) -> Classifier:
     return Classifier("embedded").learn(folders["first"]).learn(folders["second"])
+
+
+@pytest.fixture(scope="module")
+def trained(folders: dict[str, Path]) -> Classifier:
+    """Return one by the paper's method, which takes new classes only."""
+    return Classifier("embedded", "ovor").learn(folders["first"]).learn(folders["second"])
 
 
 def images_of(folder: Path) -> tuple[list[Path], list[str]]:
@@ -101,9 +108,12 @@ def test_folder_pairs_and_arrays_teach_the_same(folders: dict[str, Path]) -> Non
         np.testing.assert_array_equal(model.predict_proba(folders["test"]), expected)
 
 
+@pytest.mark.parametrize("method", ["trained", "model"])
 def test_saved_and_loaded_it_answers_the_same(
-    model: Classifier, folders: dict[str, Path], tmp_path: Path
+    method: str, folders: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    model: Classifier = request.getfixturevalue(method)
+    own = {"epochs": 4, "method": "oneprompt+vor"}
     for name, bundle in (("small", False), ("whole", True)):
         path = tmp_path / f"{name}.ovor"
         model.save(path, bundle=bundle)
@@ -111,15 +121,15 @@ def test_saved_and_loaded_it_answers_the_same(
         assert again.tasks_ == model.tasks_
         assert again.get_params() == {
             **model.get_params(),
-            "epochs": 4,
             "batch_size": 64,
             "lr": 0.01,
-            "method": "oneprompt+vor",
+            **(own if method == "trained" else {"epochs": 20, "method": "analytic"}),
         }
         np.testing.assert_array_equal(
             again.predict_proba(folders["test"]), model.predict_proba(folders["test"])
         )
-    assert (tmp_path / "small.ovor").stat().st_size < 300_000
+    limit = 300_000 if method == "trained" else 3_500_000
+    assert (tmp_path / "small.ovor").stat().st_size < limit
     assert (tmp_path / "whole.ovor").stat().st_size > 5_000_000
 
 
@@ -133,19 +143,37 @@ def test_learning_on_after_loading_equals_learning_on_at_once(
     assert again.tasks_ == model.tasks_
 
 
-def test_what_fails_changes_nothing(model: Classifier, folders: dict[str, Path]) -> None:
-    before = model.predict_proba(folders["test"])
+def test_what_fails_changes_nothing(trained: Classifier, folders: dict[str, Path]) -> None:
+    before = trained.predict_proba(folders["test"])
     with pytest.raises(OvorError, match="'banana', 'candle', 'fish' are learned already"):
-        model.learn(folders["first"])
-    assert model.task_sizes_ == [3, 2]
-    np.testing.assert_array_equal(model.predict_proba(folders["test"]), before)
+        trained.learn(folders["first"])
+    assert trained.task_sizes_ == [3, 2]
+    np.testing.assert_array_equal(trained.predict_proba(folders["test"]), before)
+
+
+def test_the_file_of_exact_sums_holds_no_image_and_no_feature(
+    model: Classifier, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Its tensors are sums, weights and histograms, whose shapes no number of images is in."""
+    model.save(tmp_path / "m.ovor")
+    assert model.learner().learned_state().keys() == {
+        *("counts", "sums", "second", "gone", "weights", "bias")
+    }
+    with safe_open(tmp_path / "m.ovor", framework="pt") as file:
+        shapes = {name: tuple(file.get_tensor(name).shape) for name in file.keys()}  # noqa: SIM118
+    wide = {shape for name, shape in shapes.items() if name not in PACKED_SUMS}
+    assert {size for shape in wide for size in shape} <= {5, 1536, 64, 2, 802, 98}
+    content = (tmp_path / "m.ovor").read_bytes()
+    for path in images_of(folders["first"])[0]:
+        pixels = np.asarray(Image.open(path).convert("L")).tobytes()
+        assert pixels[200:260] not in content or not any(pixels[200:260])
 
 
 def test_the_file_holds_no_image_and_no_feature(
-    model: Classifier, folders: dict[str, Path], tmp_path: Path
+    trained: Classifier, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     """Its tensors are the prompt and the heads, whose shapes no number of images is in."""
-    model.save(tmp_path / "m.ovor")
+    trained.save(tmp_path / "m.ovor")
     with safe_open(tmp_path / "m.ovor", framework="pt") as file:
         shapes = {name: tuple(file.get_tensor(name).shape) for name in file.keys()}  # noqa: SIM118
     heads = {name: shape for name, shape in shapes.items() if ".head." in name}
@@ -170,17 +198,18 @@ def test_its_size_is_the_same_for_few_and_many_images(
     backbone = str(save_backbone(tmp_path / "tiny.safetensors"))
     shrink(monkeypatch)
     for each in (8, 60):
-        Classifier(backbone, epochs=2).learn(*noisy(SECOND, each)).save(tmp_path / "m.ovor")
+        found = Classifier(backbone, "ovor", epochs=2).learn(*noisy(SECOND, each))
+        found.save(tmp_path / "m.ovor")
         with safe_open(tmp_path / "m.ovor", framework="pt") as file:
             sizes.add(sum(file.get_tensor(n).numel() for n in file.keys()))  # noqa: SIM118
     assert len(sizes) == 1
 
 
 def test_forgetting_takes_a_class_out(
-    model: Classifier, folders: dict[str, Path], tmp_path: Path
+    trained: Classifier, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    before = model.predict_proba(folders["test"])
-    model.save(tmp_path / "m.ovor")
+    before = trained.predict_proba(folders["test"])
+    trained.save(tmp_path / "m.ovor")
     copy = Classifier.load(tmp_path / "m.ovor")
     copy.forget("candle")
     copy.save(tmp_path / "m.ovor")
@@ -257,8 +286,8 @@ def test_sharing_replaces_nothing_but_what_was_shared(model: Classifier, tmp_pat
 
 
 def test_the_advice_is_for_the_folder_that_is_there(
-    model: Classifier, folders: dict[str, Path], tmp_path: Path
+    trained: Classifier, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     draw(tmp_path, ["hot dog"], 3)
     with pytest.raises(OvorError, match="--rename 'hot dog=NEW'"):
-        model.learn(tmp_path, rename={"hot dog": "banana"})
+        trained.learn(tmp_path, rename={"hot dog": "banana"})

@@ -119,13 +119,16 @@ def test_images_of_every_class_number_and_shape(
     assert_same(model, theirs, images)
 
 
-def test_logits_as_they_are(model: Classifier, theirs: OnnxClassifier, labelled: Path) -> None:
+def test_logits_are_those_that_become_probabilities(
+    model: Classifier, theirs: OnnxClassifier, labelled: Path
+) -> None:
     transform = model.transform()
     pixels = np.stack([model.view(image) for image in images_in(labelled)])
     learner = model.learner()
     with torch.no_grad():
         views = transforms.normalised(torch.from_numpy(pixels), transform)
-        mine = learner.logits(learner.features(views))
+        features = learner.features(views)
+        mine, _ = model.judge()(learner.logits(features), features)
     inputs = pixels.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255)
     logits, margins = theirs.session.run(None, {"images": inputs})
     np.testing.assert_allclose(logits, mine, **CLOSE)
@@ -202,8 +205,7 @@ def test_metadata(model: Classifier, exported: Path, theirs: OnnxClassifier) -> 
     about = json.loads({entry.key: entry.value for entry in proto.metadata_props}["ovor"])
     assert about == theirs.about == describe(model, model.transform())
     assert about["tasks"] == [list(task) for task in TASKS]
-    assert about["thresholds"] == [task.threshold for task in model.tasks_]
-    assert about["method"] == "oneprompt+vor"
+    assert about["method"] == "analytic"
     assert about["backbone"]["sha256"] == model.network().sha256
     assert about["preprocessing"]["size"] == 28
     assert about["preprocessing"]["resize"].startswith("shorter side to 28,")

@@ -67,6 +67,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
         Classifier("tiny.safetensors", device="cpu").learn("old").save("m.ovor")
         Classifier("tiny.safetensors", device="cpu").learn("one").save("one.ovor")
         Classifier("tiny.safetensors", "l2", epochs=1, device="cpu").learn("old").save("l2.ovor")
+        Classifier("tiny.safetensors", "analytic", device="cpu").learn("old").save("a.ovor")
+        Classifier("tiny.safetensors", "analytic", device="cpu").learn("new").save("b.ovor")
     return root
 
 
@@ -217,6 +219,8 @@ class Case:
 
 LEARN, TRAIN, LEARN_NEW = "learn m.ovor new", "learn l2.ovor new", " ".join(NEW)
 INSPECT, PREDICT = "inspect m.ovor", "predict m.ovor image.png"
+CORRECT, UNLEARN = "correct a.ovor --to bee", "unlearn a.ovor old"
+MERGE = "merge c.ovor a.ovor b.ovor"
 UNLIKE = "is not a file that ovor wrote"
 TASK = ("about", "tasks", 0)
 
@@ -225,6 +229,15 @@ MODELS = [
     Case("missing", gone("m.ovor"), PREDICT, "There is no model m.ovor"),
     Case("missing", gone("m.ovor"), "evaluate m.ovor old", "There is no model m.ovor"),
     Case("missing", gone("m.ovor"), "forget m.ovor ant", "There is no model m.ovor"),
+    Case("missing", gone("a.ovor"), f"{CORRECT} image.png", "There is no model a.ovor"),
+    Case("missing", gone("a.ovor"), UNLEARN, "There is no model a.ovor"),
+    Case("missing", gone("a.ovor"), "undo a.ovor", "There is no model a.ovor"),
+    Case("missing", gone("a.ovor"), "rename a.ovor ant elk", "There is no model a.ovor"),
+    Case("missing", gone("a.ovor"), MERGE, "There is no model a.ovor"),
+    Case("missing", gone("b.ovor"), MERGE, "There is no model b.ovor"),
+    Case("folder", nothing, "undo old", "old is a folder: give the name of a model file"),
+    Case("folder", nothing, "merge old a.ovor b.ovor", "old is a folder: give the name of a"),
+    Case("folder", nothing, "merge c.ovor a.ovor old", "old is a folder: give the name of a"),
     Case("folder", nothing, "inspect old", "old is a folder: give the name of a model file"),
     Case("folder", nothing, "learn old new", "old is a folder: give the name of a model file"),
     Case("folder", nothing, "learn . new", ". is a folder: give the name of a model file"),
@@ -294,6 +307,9 @@ MODELS = [
     Case("flipped", flipped("m.ovor", 200), INSPECT, "is truncated or damaged"),
     Case("flipped", flipped("m.ovor", -5), PREDICT, "is truncated or damaged"),
     Case("flipped", flipped("m.ovor", -5), "forget m.ovor ant", "is truncated or damaged"),
+    Case("flipped", flipped("a.ovor", -5), "undo a.ovor", "is truncated or damaged"),
+    Case("flipped", flipped("b.ovor", -5), MERGE, "b.ovor is truncated or damaged"),
+    Case("text", holds("b.ovor", b"a letter to somebody\n"), MERGE, f"b.ovor {UNLIKE}"),
     Case("other backbone", other_weights, PREDICT, "learned with other weights than"),
     Case("backbone gone", gone("tiny.safetensors"), PREDICT, "Or say where it is now (--backbone)"),
     Case("backbone elsewhere", nothing, f"{PREDICT} --backbone x.pth", "no file x.pth"),
@@ -343,6 +359,10 @@ MODELS = [
         "forget m.ovor ant",
         "is unfinished: finish it first",
     ),
+    Case("unlearn in between", holds("a.ovor.learning", b""), UNLEARN, "is unfinished: finish"),
+    Case("merge in between", holds("b.ovor.learning", b""), MERGE, "b.ovor was begun on the"),
+    Case("no such folder", nothing, "merge no/c.ovor a.ovor b.ovor", "no folder no: make it first"),
+    Case("something there", holds("c.ovor", b"x"), MERGE, "c.ovor exists already, and is none of"),
 ]
 
 FOLDERS = [
@@ -363,6 +383,20 @@ FOLDERS = [
         "learn m.ovor set",
         "look like parts of a data set, not like classes: give one of them, such as set/t",
     ),
+    Case("missing", nothing, "unlearn a.ovor nowhere", "nowhere does not exist: give a folder"),
+    Case("file", nothing, "unlearn a.ovor image.png", "image.png is a file, not a folder"),
+    Case("empty", folder("empty"), "unlearn a.ovor empty", "empty has no class folders"),
+    Case("strangers", nothing, "unlearn a.ovor new", "There is no class 'cat', 'dog': there are"),
+    Case(
+        "more than taught",
+        lambda: noise(5).save("old/ant/5.png"),
+        UNLEARN,
+        "2 images, so 3 cannot be",
+    ),
+    Case("all of it", nothing, UNLEARN, "No class would be left: delete"),
+    Case("missing", nothing, "forget a.ovor ant --images nowhere", "no file or folder nowhere"),
+    Case("empty", folder("empty"), "forget a.ovor ant --images empty", "and here are 0: give"),
+    Case("too few", gone("old/ant/1.png"), "forget a.ovor ant --images old/ant", "and here are 1"),
     Case("known", nothing, "learn l2.ovor old", "'ant', 'bee' are learned already"),
     Case("one known", folder("new/bee", "1.png"), TRAIN, "'bee' is learned already, and a class"),
     Case(
@@ -419,11 +453,17 @@ IMAGES = [
         f"{LEARN} --on-error skip",
         "No image of 'cat' can be read: replace them",
     ),
+    Case("text", holds("a.png", b"no picture"), f"{CORRECT} a.png", "a.png cannot be read"),
+    Case("missing", nothing, f"{CORRECT} a.png", "a.png cannot be read, as there is no such"),
+    Case("none given", nothing, CORRECT, "There is no image given: give files"),
+    Case("none piped", nothing, f"{CORRECT} -", "There is no image given: give files"),
+    Case("no image", folder("empty"), f"{CORRECT} empty", "There is no image in empty"),
+    Case("text", holds("old/ant/a.png", b"x"), UNLEARN, "old/ant/a.png cannot be read"),
     Case("missing", nothing, "predict m.ovor a.png", "a.png cannot be read, as there is no such"),
     Case("missing", nothing, "predict m.ovor ~a.png", "~a.png cannot be read, as there is no"),
     Case("no image", folder("empty"), "predict m.ovor empty", "There is no image in empty"),
-    Case("none given", nothing, "predict m.ovor", "There is no image to predict: give files"),
-    Case("none piped", nothing, "predict m.ovor -", "There is no image to predict: give files"),
+    Case("none given", nothing, "predict m.ovor", "There is no image given: give files"),
+    Case("none piped", nothing, "predict m.ovor -", "There is no image given: give files"),
     Case("in JSON", holds(PICTURE, b""), "predict m.ovor new --json", "bad.png cannot be read"),
     Case("skipped", nothing, "predict m.ovor image.png/x --on-error stop", "cannot be read (Not a"),
 ]
@@ -470,6 +510,26 @@ ARGUMENTS = [
     Case("forget the last", nothing, "forget one.ovor ant", "'ant' is the only class: delete"),
     Case("forget a mixture", nothing, "forget l2.ovor ant", "L2 cannot forget one class, as"),
     Case("forget nothing", nothing, "forget m.ovor", "CLASS", 2),
+    Case("to nothing", nothing, "correct a.ovor image.png", "--to", 2),
+    Case("to unknown", nothing, "correct a.ovor image.png --to unknown", "cannot be called 'unkn"),
+    Case("from what", nothing, f"{CORRECT} image.png --from cow", "There is no class 'cow'"),
+    Case("from itself", nothing, f"{CORRECT} image.png --from bee", "are 'bee' already"),
+    Case("rename what", nothing, "rename a.ovor cow elk", "There is no class 'cow'"),
+    Case("rename to a known", nothing, "rename a.ovor ant bee", "There is a class 'bee' already"),
+    Case("rename to unknown", nothing, "rename a.ovor ant unknown", "cannot be called 'unknown'"),
+    Case("rename to a line", nothing, ["rename", "a.ovor", "ant", "a\nb"], r"called 'a\nb'"),
+    Case("rename to nothing", nothing, "rename a.ovor ant", "NEW", 2),
+    Case("undo nothing", nothing, "undo a.ovor", "Nothing is kept of a.ovor before its last"),
+    Case("merge one", nothing, "merge c.ovor a.ovor", "two models or more", 2),
+    Case("merge twice", nothing, "merge c.ovor a.ovor a.ovor", "a.ovor is named twice"),
+    Case(
+        "merge means",
+        nothing,
+        "merge c.ovor a.ovor l2.ovor",
+        "l2.ovor: This model was made with l2",
+    ),
+    Case("unlearn means", nothing, "unlearn l2.ovor old", "l2, which cannot unlearn"),
+    Case("correct means", nothing, "correct l2.ovor image.png --to ant", "l2, which cannot"),
     Case("drawings", nothing, "drawings d owl --each 0", "each", 2),
 ]
 REFUSED = [

@@ -21,12 +21,12 @@ from ovor.config import RUN, Run
 from ovor.encoders import load_backbone
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
-from ovor.experiments.tables import sections
 from ovor.presets import settings
 
 ROOT = Path(__file__).parents[2]
 TABLES = runpy.run_path(str(ROOT / "docs/tables.py"))
 MEASURED: dict[str, str] = TABLES["MEASURED"]
+SCRIPTED: dict[str, tuple[str, str]] = TABLES["scripted"]()
 EXAMPLE = ROOT / "tests/contracts/example_prompt.py"
 
 
@@ -103,8 +103,7 @@ def measured(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "document"), MEASURED.items())
 def test_the_tables_in_the_documents_are_the_measured_ones(name: str, document: str) -> None:
     found = measured(name)
-    _, parts = sections(name, ["quickdraw"], [], TABLES["METHODS"].get(name, []))
-    labels = [[row.label for row in part.rows] for part in parts]
+    labels = [[row.label for row in part.rows] for part in TABLES["shown"](name)]
     assert [[row["label"] for row in part["rows"]] for part in found["sections"]] == labels
     assert TABLES["block"](name, found) in (ROOT / "docs" / document).read_text()
     rows = [row for part in found["sections"] for row in part["rows"]]
@@ -159,22 +158,60 @@ def test_the_controls_of_the_figure_are_the_measured_ones() -> None:
     assert controls["table"](found) in (ROOT / "docs/boundaries.md").read_text()
 
 
-def test_the_table_of_unknowns_is_of_its_results() -> None:
-    text = (ROOT / "docs/classifier.md").read_text()
-    assert TABLES["unknowns"]() in text
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_the_tables_of_scripts_are_of_their_results(name: str) -> None:
+    document, shown = SCRIPTED[name]
+    assert shown in (ROOT / "docs" / document).read_text()
+
+
+def test_what_scripts_measured_is_of_five_seeds() -> None:
     runs = json.loads((ROOT / "docs/results/unknowns.json").read_text())
-    assert {run["seed"] for run in runs} == {0, 1, 2, 3, 4}
+    methods = {run["method"] for run in runs}
+    assert {"analytic", "oneprompt+vor"} <= methods
+    assert len(runs) == 5 * len(methods)
+    analytic = json.loads((ROOT / "docs/results/analytic.json").read_text())
+    for name in ("options", "few", "unequal"):
+        assert {row["seed"] for row in analytic[name]} == {0, 1, 2, 3, 4}
+
+
+def test_the_order_of_lessons_changes_no_sum_and_no_answer() -> None:
+    """As measured: docs/analytic.md says so."""
+    rows = json.loads((ROOT / "docs/results/analytic.json").read_text())["orders"]
+    assert len(rows) == 5
+    assert {(row["sums"], row["answers"]) for row in rows} == {(0.0, 0.0)}
+
+
+def test_the_number_of_tasks_does_not_change_what_analytic_reaches() -> None:
+    rows = [
+        row
+        for part in measured("tasks-table")["sections"]
+        for row in part["rows"]
+        if row["label"] == "analytic"
+    ]
+    assert [len(row["seeds"]) for row in rows] == [5] * 5
+    assert len({value for row in rows for value in row["A_T"]}) == 1
+
+
+def test_rows_that_were_not_run_stay_as_they_were() -> None:
+    old = [{"title": "a", "rows": [{"label": "x", "seeds": [0]}, {"label": "y", "seeds": [0]}]}]
+    new = [{"title": "a", "rows": [{"label": "x", "seeds": []}, {"label": "y", "seeds": [0, 1]}]}]
+    (part,) = TABLES["with_kept"](new, old)
+    assert [row["seeds"] for row in part["rows"]] == [[0], [0, 1]]
 
 
 def test_the_report_in_the_documents_has_the_results_of_the_table() -> None:
-    """What its cells and its data say, against every run's A_T and F_T."""
+    """What its cells and its data say, against every run's A_T and F_T.
+
+    The page is of the table before `analytic` was there.
+    """
     page = (ROOT / "docs/results/report-main-table.html").read_text()
     said = re.search(r'<script type="application/json" id="results">(.*?)</script>', page, re.S)
     assert said is not None
     (group,) = json.loads(said[1])["groups"]
     table = json.loads((ROOT / "docs/results/main-table-quickdraw.json").read_text())
     (section,) = table["sections"]
-    for shown, row in zip(group["rows"], section["rows"], strict=True):
+    rows = [row for row in section["rows"] if row["label"] != "analytic"]
+    for shown, row in zip(group["rows"], rows, strict=True):
         assert (shown["method"], shown["seeds"]) == (row["label"], row["seeds"])
         cells = re.search(rf"<th scope=\"row\">{re.escape(row['label'])}</th>(.*?)</tr>", page)
         assert cells is not None

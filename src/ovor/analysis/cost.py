@@ -4,7 +4,7 @@ The paper's FLOPs are multiply-accumulates of one image with LayerNorm at 5 an e
 (docs/methods.md, cost).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -63,6 +63,9 @@ class PublishedViT(VisionTransformer):
         for layer, block in enumerate(self.blocks):
             x = block(x, prefixes.get(layer))
         return self.norm(x)[:, 0]  # type: ignore[no-any-return]
+
+    def depths(self, images: Tensor, blocks: Collection[int]) -> Tensor:
+        return super().depths(super().embed(images), blocks)
 
 
 @cache

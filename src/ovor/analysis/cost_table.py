@@ -136,16 +136,23 @@ def cells(row: dict[str, Any], what: str, computed: float) -> tuple[str, str, st
     return ours[0], paper[0], f"{row['difference'][what]:+.2f}", ours[1], paper[1]
 
 
+def tunes_first_task(method: str) -> bool:
+    """Tell whether a method may tune a copy of the network on the first task."""
+    return method in LEARNERS and issubclass(LEARNERS[method], FirstTaskTuning)
+
+
 def notes(table: dict[str, Any]) -> list[str]:
     """Return what a reader must know of the rows shown, and the paper's misprints."""
-    shown = [row["method"] for row in table["methods"]]
+    shown = {row["method"]: row["parameters"] for row in table["methods"]}
     lines = ["Learnable: what gradient descent may change in one task or another."]
-    if any(name in LEARNERS and issubclass(LEARNERS[name], FirstTaskTuning) for name in shown):
+    if any(count and tunes_first_task(name) for name, count in shown.items()):
         size = f"{table['classes_per_task']} x {VIT_B.embed_dim} + 1"
         lines[0] += (
             f" In adam-* and ranpac that includes the cosine head of the first task, {size}, "
             "although it classifies nothing later."
         )
+    if "analytic" in shown:
+        lines[0] += " Nothing in analytic: its head is solved from sums, which are stored."
     if "slca" in shown:
         lines[0] += " slca's second head, an aligned copy of the first, only counts as stored."
     lines += [
@@ -153,8 +160,8 @@ def notes(table: dict[str, Any]) -> list[str]:
         "and the class means, covariances, sums, projections and earlier weights kept besides.",
         "FLOPs as the paper counts them: multiply-accumulates at inference, LayerNorm at 5 an "
         f"element; the ViT alone has {table['backbone_gflops']:.3f} G.",
-        "in ovor: the last block for the CLS token only, the image embedded once where a query "
-        "needs a pass of its own.",
+        "in ovor: the last block for the CLS token only, unless the method reads the others too "
+        "(analytic), the image embedded once where a query needs a pass of its own.",
         f"Ratios are to {UNIT}.",
     ]
     if any(row["paper"] for row in table["methods"]):

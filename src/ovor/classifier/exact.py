@@ -14,10 +14,17 @@ from ovor.classifier.rejection import DistanceJudge
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
-from ovor.learners.discriminant import NOVELTY_RIDGE, Discriminant, Mixture, Novelty
+from ovor.learners.discriminant import (
+    NOVELTY_RIDGE,
+    Discriminant,
+    Mixture,
+    Novelty,
+    halved,
+    whole,
+)
 from ovor.learners.moments import Moments
 
-SINGLE = ("weights", "axes")  # of a novelty, in single precision in files
+HALVED = ("novelty.weights", "novelty.axes")  # in half precision in files, with scales
 PARTS = {"novelty": Novelty, "calibration": Calibration}
 
 
@@ -36,7 +43,8 @@ class Exact:
     def state(self) -> dict[str, Tensor]:
         """Return all numbers by name."""
         own = {f"novelty.{name}": x for name, x in vars(self.novelty).items()}
-        own |= {f"novelty.{name}": own[f"novelty.{name}"].float() for name in SINGLE}
+        for name in HALVED:
+            own[name], own[f"{name}.scales"] = halved(own[name])
         own |= {f"calibration.{name}": x for name, x in vars(self.calibration).items()}
         if self.digests is not None:
             own |= {f"digests.{name}": x for name, x in self.digests.state().items()}
@@ -46,6 +54,9 @@ class Exact:
     def of_state(cls, state: dict[str, Tensor], width: int, classes: int) -> "Exact":
         """Return what `state` was made from; raise ValueError if it does not fit the model."""
         found: dict[str, Any] = {}
+        if any(f"{name}.scales" not in state or name not in state for name in HALVED):
+            raise ValueError("the distances are missing")
+        state = state | {name: whole(state[name], state[f"{name}.scales"]) for name in HALVED}
         for part, kind in PARTS.items():
             names = [f"{part}.{field.name}" for field in fields(kind)]
             if any(name not in state for name in names):

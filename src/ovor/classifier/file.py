@@ -139,10 +139,8 @@ DESCRIPTION = TypeAdapter(Description)
 def write_model(path: Path, model: Model) -> None:
     """Write the file, or leave what was there."""
     about: dict[str, Any] = DESCRIPTION.dump_python(model.about, mode="json")
-    state = model.state
-    if model.about.run.method == "analytic":
-        state = {n: packed(x, PACKED[n]) if n in PACKED else x for n, x in state.items()}
-    tensors = {LEARNER + name: x for name, x in state.items()}
+    exact = model.about.run.method == "analytic"
+    tensors = {LEARNER + n: as_packed(n, x) if exact else x for n, x in model.state.items()}
     tensors |= {JUDGE + name: x for name, x in model.judge.items()}
     tensors |= {BUNDLED + name: x for name, x in model.backbone.items()}
     save_tensors(path, tensors, {"kind": KIND, "schema": SCHEMA, "about": about})
@@ -243,6 +241,13 @@ def learner_of(model: Model, backbone: Backbone, device: torch.device, path: Pat
         )
     learner.load_learned_state(own | state)
     return learner.eval()
+
+
+def as_packed(name: str, tensor: Tensor) -> Tensor:
+    """Return a tensor of a learner as files have it; one that is from a file is so already."""
+    if name in PACKED and tensor.dtype != torch.uint8:
+        return packed(tensor, PACKED[name])
+    return tensor
 
 
 def as_sums(name: str, tensor: Tensor, expected: "Outline") -> Tensor:

@@ -26,6 +26,7 @@ from ovor.classifier.memory_checks import (
     check_enough,
     check_learned,
     check_left,
+    check_unknown,
 )
 from ovor.classifier.task_list import names_of, with_fewer, with_more, without_class
 from ovor.data.base import Images
@@ -136,6 +137,8 @@ class Memory(Estimator):
         classes = max(row + 1, len(names))
         rows = np.full(len(items), row, np.int64)
         found = self.passed(learner, pictures, rows, listen, classes)
+        if len(set(found.digests)) < len(items):
+            raise OvorError("The same image is given twice: give every image once.")
         moments = learner.moments.grown(classes - len(names)).plus(
             found.moments, torch.arange(classes)
         )
@@ -152,6 +155,8 @@ class Memory(Estimator):
             taken.counts[old[0]] = found.moments.counts[row]
             taken.sums[old[0]] = found.moments.sums[row]
             moments = minus(moments, taken)
+        elif digests is not None:
+            check_unknown(digests, found.digests, [str(item) for item in items], names)
         if digests is not None:
             digests = Digests({**digests, **dict.fromkeys(found.digests, row)})
         tasks = with_fewer(self.tasks_, [names[at] for at in old])
@@ -159,9 +164,7 @@ class Memory(Estimator):
         self.change(moments, tasks, digests=digests)
         return self
 
-    def forget_exactly(
-        self, name: str, images: Any = None, on_error: OnError = "stop", listen: Listener = silent
-    ) -> None:
+    def forget_exactly(self, name: str, images: Any = None, listen: Listener = silent) -> None:
         """Take a class out; with its images all of it goes, else how they scattered stays."""
         learner = self.exact("forget")
         row = int(self.rows_of([name])[0])
@@ -173,7 +176,7 @@ class Memory(Estimator):
                     f"{name!r} was learned from {had:g} images, and here are {len(items)}: give "
                     "all of them and no others, or forget it without them."
                 )
-            self.unlearn(items, [name] * len(items), on_error=on_error, listen=listen)
+            self.unlearn(items, [name] * len(items), listen=listen)
             return
         digests = self.memory().digests
         kept = None if digests is None else digests.without_row(row)
@@ -325,7 +328,11 @@ class Memory(Estimator):
         self._exact = Exact(now.novelty, calibration or memory.calibration, digests)
         self.tasks_, self._lesson = tasks, ""
         kept = set(self.classes_)
-        self.expected_ = {name: said for name, said in self.expected_.items() if name in kept}
+        self.expected_ = {  # without what is gone: its name must not stay in the file
+            name: replace(known, confused_with=tuple(n for n in known.confused_with if n in kept))
+            for name, known in self.expected_.items()
+            if name in kept
+        }
 
     def remember(self) -> None:
         """Keep the model as it is now, for undoing."""

@@ -45,8 +45,20 @@ def check_learned(
     for key, row, image in zip(digests, rows.tolist(), where, strict=True):
         if kept.get(key) != row:
             raise OvorError(
-                f"{image} was not learned as {names[row]!r} (the model keeps digests): give only "
-                "images that were."
+                f"{image} was not learned as {names[row]!r} since digests are kept (--once): give "
+                "only images that were."
+            )
+
+
+def check_unknown(
+    kept: Digests, digests: Sequence[bytes], where: Sequence[str], names: Any
+) -> None:
+    """Refuse images as new that were learned before, where digests are kept."""
+    for key, image in zip(digests, where, strict=True):
+        if key in kept:
+            raise OvorError(
+                f"{image} was learned before, as {names[kept[key]]!r}: say so (--from), or leave "
+                "it out."
             )
 
 

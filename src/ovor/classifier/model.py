@@ -202,17 +202,11 @@ class Classifier(Memory):
         mark = digest({name: x.cpu().contiguous() for name, x in state.items()}, said["tasks"])
         return Snapshot(self.run(), self.network(), self.tasks_, state, mark)
 
-    def forget(
-        self,
-        name: str,
-        images: Any = None,
-        *,
-        on_error: OnError = "stop",
-        listen: Listener = silent,
-    ) -> Self:
-        """Take a class out. With its `images` nothing stays of it, where sums are exact.
+    def forget(self, name: str, images: Any = None, *, listen: Listener = silent) -> Self:
+        """Take a class out. With its `images` nothing stays of it in sums, where they are exact.
 
-        Else what it left in a prompt that classes share stays, or how its images scattered.
+        Else what it left in a prompt that classes share stays, or how its images scattered. What
+        was counted of its images to set confidences and the unknown stays among the rest.
         """
         name = as_name(name)
         if self.classes_.tolist() == [name]:
@@ -220,7 +214,7 @@ class Classifier(Memory):
         if name not in self.classes_:
             raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
         if self._exact:
-            self.forget_exactly(name, images, on_error, listen)
+            self.forget_exactly(name, images, listen)
             self._judge = None
             return self
         if images is not None:
@@ -240,7 +234,8 @@ class Classifier(Memory):
             if self._path is None:
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            self.__dict__.update(Classifier._of(model, self._path, None, self.device).__dict__)
+            past = Classifier._of(model, self._path, self.backbone, self.device)
+            self.__dict__.update(past.__dict__)
         self._judge = None
         return self
 

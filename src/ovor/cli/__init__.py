@@ -22,7 +22,12 @@ COMMANDS = {
     "evaluate": "How often a model is right, per class and task, and how well it tells the "
     "unknown.",
     "inspect": "What a model file holds: tasks, classes, counts, backbone, thresholds, size.",
+    "correct": "Tell a model what is on images that it got wrong.",
+    "unlearn": "Take images back out of a model, as if they had never been taught.",
+    "undo": "Bring a model back to what it was before its last change.",
     "forget": "Take a class out of a model.",
+    "rename": "Give a class another name.",
+    "merge": "Make one model of several that were taught apart, without their images.",
     "export": "Write a model as ONNX, or as a file with its backbone inside.",
     "share": "Put a model on the Hugging Face hub, or into a folder, with a description.",
     "fetch": "Get a model that was shared.",

@@ -3,12 +3,12 @@
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ovor.events import Event, ImageChecked, ImagesPredicted
+from ovor.events import Event, ImageChecked, ImagesPredicted, MeansUpdated, RunBegins
 from ovor.experiments.progress import Live
 
 
 class Counting(Live):
-    """Listens to the images that are read and predicted; shows a bar on a terminal."""
+    """Listens to the images that are read, predicted and summed; shows a bar on a terminal."""
 
     def __init__(self, what: str) -> None:
         """Take the word for what is done to the images once they are read."""
@@ -25,6 +25,7 @@ class Counting(Live):
         self.row = self.bar.add_task(what, total=None)
         self.what = what
         self.kind: type | None = None
+        self.total = 0
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -32,6 +33,10 @@ class Counting(Live):
                 self.advance(type(event), "checking images", total, 1)
             case ImagesPredicted(images, total):
                 self.advance(type(event), self.what, total, images)
+            case RunBegins():  # a pass of a model of exact sums
+                self.total = sum(event.train_images)
+            case MeansUpdated(_, images):
+                self.advance(type(event), self.what, self.total, images)
 
     def advance(self, kind: type, what: str, total: int, images: int) -> None:
         """Move the bar; another kind of event begins a new one."""

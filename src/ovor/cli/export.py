@@ -19,15 +19,17 @@ from ovor.errors import OvorError
 @dataclass(frozen=True)
 class ExportArguments:
     """ONNX with the prompts folded in and the labels, thresholds and preprocessing inside, for
-    `ovor predict FILE.onnx` or any ONNX runtime; or, with --bundle, a model file that needs no
-    other.
+    `ovor predict FILE.onnx` or any ONNX runtime; with --bundle, a model file that needs no other;
+    with --predict-only, a small one for devices that do not learn.
     """
 
     model: ModelFile
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
-    """an .onnx file; with --bundle, a model file"""
+    """an .onnx file; with --bundle or --predict-only, a model file"""
     bundle: bool = False
     """a model file with the backbone inside, for machines without network"""
+    predict_only: bool = False
+    """a model file without the sums that learning needs, which are most of it"""
     backbone: MovedBackbone = None
     json: Json = False
     debug: Debug = False
@@ -38,7 +40,8 @@ def export_command(argv: list[str]) -> None:
     arguments = parse(ExportArguments, argv)
     check_suffix(arguments)
     check_place(arguments.file)  # before torch takes its seconds
-    found = bundled(arguments) if arguments.bundle else exported(arguments)
+    model_file = arguments.bundle or arguments.predict_only
+    found = rewritten(arguments) if model_file else exported(arguments)
     if arguments.json:
         print(json.dumps(found))
         return
@@ -49,23 +52,24 @@ def export_command(argv: list[str]) -> None:
 def check_suffix(arguments: ExportArguments) -> None:
     """Refuse a file's name that does not go with what is to be written."""
     is_onnx = arguments.file.suffix == ".onnx"
-    if arguments.bundle and is_onnx:
-        what = "--bundle makes a model file: choose a FILE that does not end in .onnx."
-    elif not arguments.bundle and not is_onnx:
+    flag = "--bundle" if arguments.bundle else "--predict-only" if arguments.predict_only else ""
+    if flag and is_onnx:
+        what = f"{flag} makes a model file: choose a FILE that does not end in .onnx."
+    elif not flag and not is_onnx:
         what = "FILE must end in .onnx; to make a model file with its backbone add --bundle."
     else:
         return
     sys.exit(wrong_usage(f"ovor: {what}"))
 
 
-def bundled(arguments: ExportArguments) -> dict[str, Any]:
-    """Write a model file with the backbone inside; returns what is said of it."""
+def rewritten(arguments: ExportArguments) -> dict[str, Any]:
+    """Write a model file with its backbone or without its sums; returns what is said of it."""
     path = arguments.file
     if path.exists():
         raise OvorError(f"{path} exists already: remove it, or choose another name.")
     with locked(path):
         model = opened(arguments)
-        model.save(path, bundle=True)
+        model.save(path, bundle=arguments.bundle, sums=not arguments.predict_only)
     return {"file": str(path), **contents(model, path)}
 
 

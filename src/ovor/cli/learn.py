@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -199,11 +200,12 @@ def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments
 
     if not checkpoint.exists():
         return False
-    restart = arguments.restart
-    done = not restart and already_learned(checkpoint, model.tasks_, model.about().lesson)
-    if done or restart:
+    if arguments.restart:
         checkpoint.unlink()
-        return done and arguments.resume
+        return False
+    if already_learned(checkpoint, model.tasks_, model.about().lesson):
+        checkpoint.unlink()
+        return arguments.resume
     if not arguments.resume:
         raise OvorError(
             f"A lesson of {arguments.model} was stopped before its end: continue it (--resume), or "
@@ -277,12 +279,15 @@ def report_in_words(
     report: dict[str, Any], lesson: Lesson, model: "ovor.Classifier", path: Path
 ) -> str:
     """Return what a lesson of exact sums says of itself, in lines."""
-    counts = ", ".join(
-        f"{name} ({count})" for name, count in zip(lesson.class_names, lesson.counts, strict=True)
+    left_out = set(report["left_out"])
+    pictures = zip(lesson.images.items, lesson.images.labels, strict=True)
+    taught = Counter(
+        lesson.class_names[label] for item, label in pictures if str(item) not in left_out
     )
-    lines = [f"Learned: {counts}."]
-    if report["left_out"]:
-        lines.append(f"Learned before, left out: {listed(report['left_out'])}.")
+    lines = [f"Learned: {', '.join(f'{name} ({count})' for name, count in taught.items())}."]
+    if left_out:
+        names = listed(report["left_out"])
+        lines.append(f"Learned before, {len(left_out):,} left out: {names}.")
     if report["expected"] is not None:
         lines.append(
             f"Of new images like these expect {report['expected']:g} % named right (each of "

@@ -88,7 +88,7 @@ def image_paths(given: Sequence[str]) -> list[Path]:
         else:
             paths.append(path)
     if not paths:
-        raise OvorError("There is no image to predict: give files or folders, or - and paths.")
+        raise OvorError("There is no image given: give files or folders, or - and paths.")
     return paths
 
 

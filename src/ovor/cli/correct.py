@@ -1,0 +1,53 @@
+"""`ovor correct`: images that count as another class from now on."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, optional, parse
+from ovor.cli.changes import changed, images, show
+from ovor.cli.counting import Counting
+from ovor.cli.predict import image_paths
+
+
+@dataclass(frozen=True)
+class CorrectArguments:
+    """Tell MODEL what is on images that it got wrong. With --from they were taught as that class by
+    mistake: they no longer count there. Without, they are taught as one more of --to.
+    """
+
+    model: Model
+    """a model file; it is changed"""
+    images: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("IMAGE ...")]
+    """image files; folders, with all that is below them; - for paths on standard input"""
+    to: Annotated[str, tyro.conf.arg(metavar="CLASS")]
+    """the class that they are of; it may be a new one"""
+    origin: Annotated[str | None, tyro.conf.arg(name="from"), optional("CLASS")] = None
+    """the class that they were taught as, if they were taught"""
+    backbone: MovedBackbone = None
+    device: Device = "auto"
+    """where to compute"""
+    json: Json = False
+    debug: Debug = False
+
+
+def correct_command(argv: list[str]) -> None:
+    """Count images as another class, and print what that changed."""
+    arguments = parse(CorrectArguments, argv)
+    paths = list(dict.fromkeys(image_paths(arguments.images)))  # each once
+    to, origin = arguments.to, arguments.origin
+    with Counting("correcting") as listen:
+        change = changed(
+            arguments.model,
+            arguments.backbone,
+            arguments.device,
+            lambda model: model.correct(paths, to, from_=origin, listen=listen),
+        )
+    many = images(len(paths))
+    if origin is None:
+        what = f"Taught {many} as {to!r}"
+    else:
+        what = f"Moved {many} from {origin!r} to {to!r}"
+    found = {**change.as_json(), "images": len(paths), "from": origin, "to": to}
+    show(found, f"{what}: {change.in_words()}.", arguments.json)

@@ -1,0 +1,183 @@
+"""The closed-form head against its definition, and leave-one-out against leaving one out."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ovor.learners import discriminant as module
+from ovor.learners.discriminant import (
+    NOVELTY_RIDGE,
+    SMALL_CLASS,
+    Discriminant,
+    Mixture,
+    Novelty,
+    Ridge,
+    Scatter,
+    choose_ridge,
+)
+from ovor.learners.moments import Moments, rounded
+
+WIDTH = 12
+
+
+def clusters(counts: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Return features of classes around means of their own, on the grid of the sums."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.cat([torch.full((n,), c) for c, n in enumerate(counts)])
+    means = 2 * torch.randn(len(counts), WIDTH, generator=draw)
+    return rounded(means[labels] + torch.randn(len(labels), WIDTH, generator=draw)), labels
+
+
+def moments_of(features: Tensor, labels: Tensor, classes: int) -> Moments:
+    found = Moments.empty(WIDTH).grown(classes)
+    found.add(features, labels)
+    return found
+
+
+def scatter_of(features: Tensor, labels: Tensor, classes: int) -> Scatter:
+    return Scatter.of(moments_of(features, labels, classes))
+
+
+def test_scatter_is_that_of_the_images() -> None:
+    x, labels = clusters([5, 9, 3])
+    found = scatter_of(x, labels, 3)
+    means = torch.stack([x[labels == c].mean(0) for c in range(3)])
+    apart = x - means[labels]
+    torch.testing.assert_close(found.means, means)
+    torch.testing.assert_close(found.within, apart.T @ apart, rtol=1e-9, atol=1e-9)
+
+
+def test_with_equal_classes_the_regression_is_ridge_regression_to_one_hot_targets() -> None:
+    x, labels = clusters([20] * 4)
+    ridge = 3.0
+    scatter = scatter_of(x, labels, 4)
+    found = Discriminant.of(scatter, ridge)
+    each = scatter.each
+    eye = torch.eye(4, dtype=torch.double)
+    weights = found.weights @ torch.linalg.inv(eye + each * found.gram) * each
+    targets = torch.nn.functional.one_hot(labels, 4).double()
+    centred, y = x - x.mean(0), targets - targets.mean(0)
+    system = centred.T @ centred + ridge * torch.eye(WIDTH, dtype=torch.double)
+    torch.testing.assert_close(weights, torch.linalg.solve(system, centred.T @ y))
+
+
+def test_logits_of_equal_classes_rank_as_discriminant_analysis_and_regression_agree() -> None:
+    x, labels = clusters([30] * 5, seed=2)
+    scatter = scatter_of(x, labels, 5)
+    found = Mixture.of(Discriminant.of(scatter, 1.0))
+    outputs = found.discriminant.outputs(x)
+    logits = found.logits(outputs, found.discriminant.lengths, scatter.counts)
+    assert (logits.argmax(1) == labels).double().mean() > 0.9
+
+
+def test_small_classes_are_not_drowned_by_large_ones() -> None:
+    draw = torch.Generator().manual_seed(4)
+    wide = 60
+    means = 0.55 * torch.randn(8, wide, generator=draw)
+    counts = [4, 120] * 4
+    labels = torch.cat([torch.full((n,), c) for c, n in enumerate(counts)])
+    found = Moments.empty(wide).grown(8)
+    seen = rounded(means[labels] + torch.randn(len(labels), wide, generator=draw))
+    found.add(seen, labels)
+    scatter = Scatter.of(found)
+    mixture = Mixture.of(Discriminant.of(scatter, choose_ridge(scatter).strength))
+    tested = torch.arange(8).repeat_interleave(200)
+    new = (means[tested] + torch.randn(len(tested), wide, generator=draw)).double()
+    one = mixture.discriminant
+    logits = mixture.logits(one.outputs(new), one.lengths, scatter.counts)
+    right = (logits.argmax(1) == tested).double()
+    small, large = right[tested % 2 == 0].mean(), right[tested % 2 == 1].mean()
+    assert small > 2 * plain_recall(seen, labels, new, tested)
+    assert large > small > 0.3
+
+
+def plain_recall(seen: Tensor, labels: Tensor, new: Tensor, tested: Tensor) -> float:
+    """Return the recall of small classes by ridge regression to one-hot targets."""
+    targets = torch.nn.functional.one_hot(labels).double()
+    x, y = seen - seen.mean(0), targets - targets.mean(0)
+    weights = torch.linalg.solve(x.T @ x + 10 * torch.eye(x.shape[1]).double(), x.T @ y)
+    answers = ((new - seen.mean(0)) @ weights + targets.mean(0)).argmax(1)
+    return float((answers == tested).double()[tested % 2 == 0].mean())
+
+
+@pytest.mark.parametrize("counts", [[6, 6, 6], [2, 9, 30], [2, 2]])
+def test_leave_one_out_is_learning_without_the_image(counts: list[int]) -> None:
+    """The mean of all classes is kept as it is, so the oracle is given the same."""
+    x, labels = clusters(counts, seed=1)
+    scatter, classes = scatter_of(x, labels, len(counts)), len(counts)
+    found = Discriminant.of(scatter, 2.0)
+    outputs, lengths = found.without(x, labels)
+    for i in range(len(x)):
+        rest = torch.arange(len(x)) != i
+        without = scatter_of(x[rest], labels[rest], classes)
+        same_centre = Scatter(
+            without.counts, without.means, scatter.centre, without.within, without.images
+        )
+        oracle = Discriminant.of(same_centre, 2.0)
+        torch.testing.assert_close(outputs[i], oracle.outputs(x[i : i + 1])[0])
+        torch.testing.assert_close(lengths[i], oracle.lengths[0])
+        assert torch.equal(found.counts_without(labels)[i], without.counts)
+
+
+def test_novelty_is_the_relative_mahalanobis_distance() -> None:
+    x, labels = clusters([8, 15, 4], seed=3)
+    scatter = scatter_of(x, labels, 3)
+    ridge = Ridge(0.5, torch.zeros(WIDTH, 1).double(), torch.ones(1).double())
+    strength = 0.5 * NOVELTY_RIDGE
+    far = Discriminant.of(scatter, strength)
+    found = Novelty.of(far, ridge)
+    new = 3 * torch.randn(9, WIDTH, generator=torch.Generator().manual_seed(9)).double()
+    eye = strength * torch.eye(WIDTH, dtype=torch.double)
+    between = scatter.each * scatter.deviations.T @ scatter.deviations
+    near = torch.linalg.inv(scatter.within + eye)
+    wide = torch.linalg.inv(scatter.within + between + eye)
+    chance = far.uncertainty / scatter.counts
+    apart = new[:, None] - scatter.means
+    to_classes = torch.einsum("ncp,pq,ncq->nc", apart, near, apart) - chance
+    around = new - scatter.centre
+    to_all = torch.einsum("np,pq,nq->n", around, wide, around)
+    expected = (to_classes.amin(1) - to_all - found.level) / found.scale
+    # The weights are rounded to half precision, as files hold them: each by 2^-12 of the largest of
+    # its column at most, so each of the three outputs by as much of the sum of |features| times it.
+    error = 2**-12 * around.abs().sum(1) * far.weights.abs().amax()
+    slope = 2 + 2 * (around @ far.weights).abs().amax(1) * found.kernel.abs().sum(0).amax()
+    assert ((found.distances(new) - expected).abs() <= slope * error / found.scale + 1e-9).all()
+
+
+def test_the_ridge_is_a_function_of_the_sums_alone() -> None:
+    x, labels = clusters([10, 40, 5], seed=6)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    one = choose_ridge(scatter_of(x, labels, 3))
+    other = choose_ridge(scatter_of(x[order], labels[order], 3))
+    assert one.strength == other.strength
+    assert torch.equal(one.axes, other.axes)
+
+
+@pytest.mark.parametrize("counts", [[1], [7], [1, 1], [1, 1, 30], [500, 2]])
+def test_any_number_of_images_gives_finite_numbers(counts: list[int]) -> None:
+    x, labels = clusters(counts)
+    scatter = scatter_of(x, labels, len(counts))
+    ridge = choose_ridge(scatter)
+    mixture = Mixture.of(Discriminant.of(scatter, ridge.strength))
+    one = mixture.discriminant
+    logits = mixture.logits(one.outputs(x), one.lengths, scatter.counts)
+    assert logits.isfinite().all()
+    novelty = Novelty.of(Discriminant.of(scatter, ridge.strength * NOVELTY_RIDGE), ridge)
+    assert novelty.distances(x).isfinite().all()
+    if len(counts) > 1 and max(counts) == 1:  # nothing but the means: nearest is right
+        assert (logits.argmax(1) == labels).all()
+
+
+def test_a_small_class_gets_back_what_chance_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, labels = clusters([3, 40], seed=5)
+    scatter = scatter_of(x, labels, 2)
+    mixture = Mixture.of(Discriminant.of(scatter, 1.0))
+    one = mixture.discriminant
+    zero = torch.zeros(1, 2, dtype=torch.double)
+    with_it = mixture.logits(zero, one.lengths, scatter.counts)
+    monkeypatch.setattr(module, "SMALL_CLASS", 1e12)
+    without = mixture.logits(zero, one.lengths, scatter.counts)
+    change = (with_it - without)[0]
+    assert change[0] > 0 > change[1]
+    expected = one.leverage * (1 / (3 + SMALL_CLASS) - 1 / (40 + SMALL_CLASS))
+    assert float(change[0] - change[1]) == pytest.approx(expected / 4 / float(mixture.scale))
