@@ -50,11 +50,11 @@ def shown(name: str) -> list[Section]:
 
 
 def with_kept(found: list[dict[str, Any]], kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what was found; rows that were not run this time are as they were kept."""
+    """Return what was found; rows that were run with fewer seeds this time are as they were."""
     old = {(part["title"], row["label"]): row for part in kept for row in part["rows"]}
     for part in found:
         part["rows"] = [
-            row if row["seeds"] else old.get((part["title"], row["label"]), row)
+            max(row, old.get((part["title"], row["label"]), row), key=lambda one: len(one["seeds"]))
             for row in part["rows"]
         ]
     return found
@@ -112,7 +112,8 @@ def main() -> None:
         if out:
             found = summary.collect(shown(name), TABLES[name].measure, SEEDS, out)
             kept = json.loads(results(name).read_text())["sections"]
-            results(name).write_text(summary.as_json(name, SEEDS, with_kept(found, kept)))
+            value = {"table": name, "seeds": SEEDS, "sections": with_kept(found, kept)}
+            results(name).write_text(json.dumps(value, indent=1) + "\n")
         put(name, document, block(name, json.loads(results(name).read_text())))
     put("performance", "performance.md", benchmarked("performance"))
     put("data", "data.md", benchmarked("data"))
