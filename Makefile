@@ -1,4 +1,4 @@
-# make demo   installs and learns ten tasks of drawings     make test   installs and tests
+# make demo   installs, and learns ten tasks of drawings twice  make test  installs and tests
 # make check  style, types, import arrows                   make grid   the README's table (hours)
 # make test-portable  numbers, by other processors' instructions
 # make bench  speed beside its targets (ARGS=--quick: 3 minutes instead of 14)
@@ -11,7 +11,10 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 .PHONY: demo test test-slow test-portable browser check bench grid clean
 
 demo: .venv/installed
-	$(BIN)/ovor run
+	@rm -rf runs/demo
+	$(BIN)/ovor run --no-report --out runs/demo/ovor
+	$(BIN)/ovor run --no-report --out runs/demo/analytic --method analytic
+	$(BIN)/ovor report runs/demo --out runs/demo/report.html
 
 test: .venv/installed-dev browser
 	$(BIN)/pytest -n 2 --dist loadgroup

@@ -526,7 +526,7 @@ ARGUMENTS = [
         "merge means",
         nothing,
         "merge c.ovor a.ovor l2.ovor",
-        "l2.ovor: This model was made with l2, which",
+        "l2.ovor: This model was made with l2",
     ),
     Case("unlearn means", nothing, "unlearn l2.ovor old", "l2, which cannot unlearn"),
     Case("correct means", nothing, "correct l2.ovor image.png --to ant", "l2, which cannot"),

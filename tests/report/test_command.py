@@ -22,6 +22,18 @@ def test_page_files_and_json(finished: Path, tmp_path: Path) -> None:
     assert (tmp_path / "data/curves.csv").exists()
 
 
+def test_the_terminal_shows_every_method_in_one_table(finished: Path, tmp_path: Path) -> None:
+    done = ovor("report", finished, "--out", "page.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (group,) = json.loads(ovor("report", finished, "--json", cwd=tmp_path).stdout)["groups"]
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "Report in page.html"
+    for row in group["rows"]:
+        (line,) = (line for line in lines if line.startswith(f"│ {row['method']} "))
+        assert f" {row['A_T_mean']:.2f}" in line
+        assert f" {row['F_T_mean']:.2f}" in line
+
+
 def damaged(root: Path, kind: str, run: Run) -> None:
     match kind:
         case "empty":

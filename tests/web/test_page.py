@@ -250,23 +250,23 @@ def test_more_images_of_a_known_class_and_a_new_one_are_taught(ready: Page, tmp_
     ready.get_by_role("tab", name="Teach").click()
     expect(ready.locator("#form")).to_contain_text("A class that the model knows can get more")
     expect(ready.locator("#keep-choice")).to_be_hidden()
-    teach(ready, draw(tmp_path / "new", ["fish", "snail"], 8, first=30))
+    teach(ready, draw(tmp_path / "new", ["fish", "frog"], 8, first=30))
     expect(ready.locator(".class-hint").nth(0)).to_have_text(
         "The model knows “fish”: it learns these images in addition."
     )
     done = ready.locator(".outcome.good")
-    expect(done).to_contain_text("learned: fish (8) and snail (8).", timeout=LESSON)
+    expect(done).to_contain_text("learned: fish (8) and frog (8).", timeout=LESSON)
     expect(done).to_contain_text(
         re.compile(r"Of new images like these expect [\d.]+ % named right")
     )
-    teach(ready, draw(tmp_path / "more", ["snail"], 2, first=40))
-    expect(done).to_contain_text("More learned: snail (2).", timeout=LESSON)
+    teach(ready, draw(tmp_path / "more", ["frog"], 2, first=40))
+    expect(done).to_contain_text("More learned: frog (2).", timeout=LESSON)
     ready.get_by_role("tab", name="Memory").click()
     expect(ready.locator("#memory")).to_contain_text("This model sets no image aside")
     old = ready.locator("#tasks .card", has_text="fish")
     expect(old.locator("li", has_text="fish")).to_have_text("fish38")
-    new = ready.locator("#tasks .card", has_text="snail")
-    expect(new.locator("li", has_text="snail")).to_have_text("snail10")
+    new = ready.locator("#tasks .card", has_text="frog")
+    expect(new.locator("li", has_text="frog")).to_have_text("frog10")
     expect(new).to_contain_text("each image judged by all others")
     expect(ready.locator("#curve .note")).to_contain_text(
         "--exam FOLDER (one sub-folder per class)."

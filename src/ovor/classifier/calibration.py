@@ -3,7 +3,7 @@
 Every image of a lesson is judged as if it alone had not been learned, so none is held out. What is
 kept of that are two histograms. A lesson adds its images to them, each class counting alike. What
 was there before was judged by a smaller model: it counts the less the more the model has grown
-since (by the square of the ratio), and as KEPT images at most.
+since (by the square of the ratio), and as so many images at most.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-KEPT = 200.0  # images
+KEPT_DISTANCES, KEPT_ANSWERS = 50.0, 200.0  # images; chosen on development classes
 BOUNDS = torch.linspace(-20, 20, 801, dtype=torch.double)  # of the bins of distances
 ODDS = torch.linspace(-8, 16, 97, dtype=torch.double)  # of the bins of log-odds
 TEMPERATURE = 0.6  # of the softmax that the odds are from; near the best for drawings
@@ -47,7 +47,9 @@ class Calibration:
 
         `old` is the share of the model's images that it had before.
         """
-        share = old**2 * min(1.0, KEPT / max(float(self.distances.sum()), 1e-9))
+        images = max(float(self.distances.sum()), 1e-9)
+        far = old**2 * min(1.0, KEPT_DISTANCES / images)
+        sure = old**2 * min(1.0, KEPT_ANSWERS / max(float(self.answers.sum()), 1e-9))
         _, odds = likeliest(logits)
         answered = torch.bucketize(odds, ODDS)
         right = weights * (logits.argmax(1) == labels)
@@ -56,7 +58,7 @@ class Calibration:
             counted(answered, weights, len(self.answers)),
             counted(answered, right, len(self.right)),
         )
-        rest = Calibration(share * self.distances, share * self.answers, share * self.right)
+        rest = Calibration(far * self.distances, sure * self.answers, sure * self.right)
         return rest.plus(added)
 
     def threshold(self, false_alarms: float) -> float:
@@ -142,7 +144,9 @@ def calibrated(logits: Tensor, offset: float, slope: float) -> Tensor:
     log_shares = torch.log_softmax(logits / TEMPERATURE, dim=1)
     best, others = rest(log_shares)
     odds = offset + slope * (log_shares.amax(1) - others)
-    second = log_shares.masked_fill(best, -math.inf).amax(1) - others
-    odds = torch.maximum(odds, second + 1e-3)[:, None]
-    down = log_shares - others[:, None] + torch.nn.functional.logsigmoid(-odds)
-    return torch.where(best, torch.nn.functional.logsigmoid(odds), down)
+    # What is left to the other classes they share as the slope says: the flatter, the less is sure.
+    among = (slope / TEMPERATURE * logits).masked_fill(best, -math.inf)
+    among = among - among.logsumexp(1, keepdim=True)
+    odds = torch.maximum(odds, among.amax(1) + 1e-3)[:, None]
+    sure, not_sure = torch.nn.functional.logsigmoid(odds), torch.nn.functional.logsigmoid(-odds)
+    return torch.where(best, sure, among + not_sure)

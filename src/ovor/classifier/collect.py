@@ -146,11 +146,11 @@ def views(work: Work, first: int) -> Iterator[tuple[int, Tensor]]:
 
 @torch.no_grad()
 def encoded(work: Work, pixels: Tensor) -> Tensor:
-    """Return the features of a batch, which is filled up with nothing to the usual size."""
+    """Return the rounded features of a batch, which is filled up to the usual size."""
     missing = work.batch - len(pixels)
     full = torch.cat([pixels, pixels.new_zeros(missing, *pixels.shape[1:])])
     images = normalised(full.to(work.learner.device), work.transform)
-    return work.learner.features(images)[: len(pixels)]
+    return rounded(work.learner.features(images)[: len(pixels)])
 
 
 def note(work: Work, found: Collected, pixels: Tensor, start: int) -> list[int]:
@@ -177,7 +177,7 @@ def add(work: Work, found: Collected, features: Tensor, fresh: list[int], start:
 def keep(found: Collected, features: Tensor, fresh: list[int], start: int, stride: int) -> None:
     """Keep the features of every so manyth image for leave-one-out."""
     here = [place for place in fresh if (start + place) % max(1, stride) == 0]
-    steps = (rounded(features[here]) * FEATURE_STEPS).clamp(-32768, 32767)
+    steps = (features[here] * FEATURE_STEPS).clamp(-32768, 32767)
     found.features.append(steps.to(torch.int16))
     found.numbers += [start + place for place in here]
 

@@ -144,5 +144,7 @@ def judged(
         str(items[i]) if isinstance(items[i], str) or hasattr(items[i], "name") else f"image {i}"
         for i in numbers.tolist()
     ]
-    taught = torch.unique(rows).tolist()
+    learned = torch.ones(len(rows), dtype=torch.bool)
+    learned[found.left_out] = False  # whose classes are as they were
+    taught = torch.unique(rows[learned]).tolist()
     return calibration, lesson_report(shares, of_them, names, counts.tolist(), where, taught)

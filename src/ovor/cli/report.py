@@ -4,13 +4,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ovor.cli.arguments import Debug, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.errors import OvorError
+
+if TYPE_CHECKING:
+    from ovor.report.sections import Content
 
 Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
 Into = Annotated[Path | None, optional("FOLDER")]
@@ -38,7 +44,7 @@ class ReportArguments:
 
 
 def report_command(argv: list[str]) -> None:
-    """Write a page about runs, and say where it is."""
+    """Write a page about runs, print the accuracy of each method, and say where the page is."""
     arguments = parse(ReportArguments, argv)
     if not arguments.runs:
         sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
@@ -55,7 +61,21 @@ def report_command(argv: list[str]) -> None:
         return
     for note in report.notes:
         print(note, file=sys.stderr)
+    for content in report.contents:
+        Console().print(accuracies(content))
     print(f"Report in {arguments.out}")
+
+
+def accuracies(content: "Content") -> Table:
+    """Return the page's first table for the terminal, which has no room for the paper's figures."""
+    shown = content.sections[0].tables[0]
+    kept = [i for i, heading in enumerate(shown.headings) if not heading.startswith("paper's")]
+    table = Table(title=content.title)
+    for i in kept:
+        table.add_column(shown.headings[i], justify="right" if i else "left")
+    for row in shown.rows:
+        table.add_row(*(escape(row[i].text) for i in kept))
+    return table
 
 
 def write_report(write: Callable[[], None], path: Path) -> None:

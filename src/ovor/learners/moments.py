@@ -51,7 +51,7 @@ class Moments:
 
     def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
         """Add images, in place; negative weights take them back."""
-        x = rounded(features)
+        x = rounded(features) if features.dtype != torch.double else features
         w = torch.ones(len(x), dtype=torch.double) if weights is None else weights
         weighted = x if weights is None else x * w[:, None]
         self.counts.index_add_(0, labels, w)
@@ -111,8 +111,7 @@ class Moments:
 
 def rounded(features: Tensor) -> Tensor:
     """Return features on the grid on which sums are exact, in double precision on the CPU."""
-    x = features.detach().to("cpu" if features.device.type != "meta" else "meta", torch.double)
-    return (x * FEATURE_STEPS).round() / FEATURE_STEPS
+    return ((features.detach().cpu() * FEATURE_STEPS).round() / FEATURE_STEPS).double()
 
 
 def rounded_weights(weights: Tensor) -> Tensor:
