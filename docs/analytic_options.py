@@ -4,17 +4,14 @@ python -m docs.analytic_options              every part
 python -m docs.analytic_options few orders   only these; the others' figures stay
 
 Parts: options (depths, projection, outliers, each against unseen classes), few (images of a
-class), unequal (5 images in half of the classes), orders (the same classes in other lessons),
-tuning (of the network on the first task).
+class), unequal (5 images in half of the classes), orders (the same classes in other lessons).
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,10 +23,7 @@ from ovor.classifier.evaluate import auroc
 from ovor.classifier.exact import solved
 from ovor.classifier.prediction import predict_images
 from ovor.data.embedded import quickdraw_dev
-from ovor.experiments.folder import Folder
-from ovor.experiments.runner import execute
 from ovor.learners.analytic import Analytic
-from ovor.presets import settings
 
 FILE = Path(__file__).parent / "results/analytic.json"
 SEEDS = range(5)
@@ -197,20 +191,6 @@ def differences(now: dict[str, Any], first: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def tuning() -> list[dict[str, Any]]:
-    """Return A_T of all 45 classes in 5 tasks, with the network tuned on the first and without."""
-    found = []
-    for name in TUNINGS:
-        for seed in SEEDS[:3]:
-            run = settings("quickdraw-dev", "analytic")
-            run = replace(run, seed=seed, threads=1, options={"tuning": name})
-            with TemporaryDirectory() as folder:
-                result = execute(run, Folder(Path(folder) / "run"))
-            found.append({"tuning": name, "seed": seed, "A_T": result["metrics"]["A_T"]})
-            print(found[-1], flush=True)
-    return found
-
-
 # --- as tables
 
 
@@ -284,17 +264,11 @@ def orders_table(rows: list[dict[str, Any]]) -> str:
     return table(["", *heads, "threshold", "known called unknown %"], lines)
 
 
-def tuning_table(rows: list[dict[str, Any]]) -> str:
-    lines = [[name, column(own, "A_T")] for name, own in grouped(rows, "tuning").items()]
-    return table(["tuning", "A_T"], lines)
-
-
 PARTS = {
     "options": (options, options_table),
     "few": (few, few_table),
     "unequal": (unequal, unequal_table),
     "orders": (orders, orders_table),
-    "tuning": (tuning, tuning_table),
 }
 
 
