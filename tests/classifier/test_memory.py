@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from ovor import Classifier, OvorError
 from ovor.classifier import collect
@@ -251,6 +252,54 @@ def test_undo_goes_back_through_the_file(
     assert not path.with_name("m.ovor.before").exists()  # what was taken back stays nowhere
     with pytest.raises(OvorError, match="cannot be undone"):
         Classifier.load(path, device="cpu").undo()
+
+
+def test_undo_never_skips_a_change(
+    backbone: str, data: tuple[Arrays, list[str]], tmp_path: Path
+) -> None:
+    """Where the last change is not kept, the file's past must not be taken for it."""
+    images, labels = data
+    path = tmp_path / "m.ovor"
+    taught(backbone, data, list(range(20))).save(path)
+    Classifier.load(path, device="cpu").learn(images[20:30], labels[20:30]).save(path)
+    model = Classifier.load(path, device="cpu").unlearn(images[:1], labels[:1])
+    with pytest.raises(OvorError, match="Nothing is kept"):
+        model.undo()
+    model = Classifier.load(path, device="cpu")
+    model.learn(images[30:35], labels[30:35]).learn(images[35:], labels[35:]).undo()
+    with pytest.raises(OvorError, match="Nothing is kept"):
+        model.undo()
+
+
+def test_every_change_is_seen_by_the_next_prediction(
+    backbone: str, data: tuple[Arrays, list[str]], tested: Arrays
+) -> None:
+    """Probabilities and margins too, after a prediction that may have kept something."""
+    images, labels = data
+    other = taught(backbone, data, list(range(25, 40)))
+    for change in (
+        lambda m: m.merge(other),
+        lambda m: m.unlearn(images[:2], labels[:2]),
+        lambda m: m.correct([images[0]], "bee", from_="ant"),
+        lambda m: m.forget("bee"),
+        lambda m: m.learn(images[25:], labels[25:]),
+        lambda m: m.learn(images[25:], labels[25:]).undo(),
+        lambda m: m.set_params(false_alarms=0.5),
+    ):
+        used, unused = (taught(backbone, data, list(range(25))) for _ in range(2))
+        used.scores(tested_views(used, tested))
+        change(used)
+        change(unused)
+        for mine, theirs in zip(
+            used.scores(tested_views(used, tested)),
+            unused.scores(tested_views(unused, tested)),
+            strict=True,
+        ):
+            assert np.array_equal(mine, theirs)
+
+
+def tested_views(model: Classifier, tested: Arrays) -> Arrays:
+    return np.stack([model.view(Image.fromarray(image)) for image in tested])
 
 
 def test_weights_are_as_many_images(

@@ -58,6 +58,7 @@ class Past:
     exact: Exact
     expected: dict[str, Expected]
     lesson: str
+    saved: bool
 
 
 class Memory(Estimator):
@@ -68,6 +69,7 @@ class Memory(Estimator):
     _past: Past | None = None
     _sums = True  # False in a model that is for predicting only
     _lesson = ""
+    _saved = True  # is it as its file is, if it has one?
     _erased = False  # was something taken out that no copy should keep?
 
     def __post_init__(self) -> None:
@@ -192,6 +194,7 @@ class Memory(Estimator):
             raise OvorError(f"There is a class {new!r} already: choose another name.")
         if self._exact:
             self.remember()
+        self._saved = False
         swap = {old: new}
         self.tasks_ = tuple(
             replace(task, classes=tuple(swap.get(name, name) for name in task.classes))
@@ -344,7 +347,9 @@ class Memory(Estimator):
             self.memory(),
             self.expected_,
             self._lesson,
+            self._saved,
         )
+        self._saved = False
 
     def recall(self) -> bool:
         """Go back to before the last change, if it is kept; tell whether it was."""
@@ -355,6 +360,7 @@ class Memory(Estimator):
         learner.set_head(*past.head)
         self.tasks_, self._exact, self.expected_ = past.tasks, past.exact, past.expected
         self._lesson, self._past, self.report_ = past.lesson, None, None
+        self._saved = past.saved
         return True
 
 

@@ -60,7 +60,7 @@ class Classifier(Memory):
 
     _path: Path | None = None  # where it was loaded from or saved to
     _before = ""  # identifies the file that was there before
-    _judge: tuple[float, Judge] | None = None  # for a share of false alarms
+    _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
 
     # --- what scikit-learn asks of an estimator
 
@@ -176,7 +176,6 @@ class Classifier(Memory):
         if self.run().method == "analytic":
             past = self.snapshot().digest
             learn_exactly(self, lesson, checkpoint, listen, once=once, weights=weights, past=past)
-            self._judge = None
             return
         if once or weights is not None:
             raise OvorError(
@@ -193,7 +192,7 @@ class Classifier(Memory):
             listen=listen,
         )
         self.adopt(learner.eval(), tasks)
-        self._judge = None
+        self._saved = False
 
     def snapshot(self) -> Snapshot:
         """Return all that learning the next task begins with."""
@@ -215,7 +214,6 @@ class Classifier(Memory):
             raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
         if self._exact:
             self.forget_exactly(name, images, listen)
-            self._judge = None
             return self
         if images is not None:
             self.exact("forget")
@@ -225,18 +223,17 @@ class Classifier(Memory):
         self.learner().forget(number, row)
         rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
         self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
-        self._judge, self._erased = None, True
+        self._saved, self._erased = False, True
         return self
 
     def undo(self) -> Self:
         """Go back to before the last change: as it is remembered, or as its file was."""
         if not self.recall():
-            if self._path is None:
+            if self._path is None or not self._saved:  # its file's past is not this one's
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
             past = Classifier._of(model, self._path, self.backbone, self.device)
             self.__dict__.update(past.__dict__)
-        self._judge = None
         return self
 
     # --- predicting
@@ -280,12 +277,17 @@ class Classifier(Memory):
 
     def judge(self) -> Judge:
         """Return what turns logits into probabilities and margins."""
-        if self._judge is None or self._judge[0] != self.false_alarms:
+        made_of = self.false_alarms, self._exact or self.tasks_  # neither is ever changed in place
+        if (
+            self._judge is None
+            or self._judge[0][0] != made_of[0]
+            or (self._judge[0][1] is not made_of[1])
+        ):
             if self._exact:
                 judge: Judge = self._exact.judge(self.false_alarms)
             else:
                 judge = EnergyJudge(self.task_sizes_, [task.threshold for task in self.tasks_])
-            self._judge = self.false_alarms, judge
+            self._judge = made_of, judge
         return self._judge[1]
 
     # --- files
@@ -316,6 +318,7 @@ class Classifier(Memory):
                 drop_before(path)
         if about.sums == self._sums:
             self._path, self._before, self._erased = path, about.before, False
+            self._saved = True
 
     @classmethod
     def load(
