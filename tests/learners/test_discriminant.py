@@ -11,13 +11,14 @@ from ovor.learners.discriminant import (
     Discriminant,
     Mixture,
     Novelty,
-    Ridge,
     Scatter,
+    Spectrum,
     choose_ridge,
 )
 from ovor.learners.moments import Moments, rounded
 
 WIDTH = 12
+SINGLE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def clusters(counts: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -38,6 +39,15 @@ def scatter_of(features: Tensor, labels: Tensor, classes: int) -> Scatter:
     return Scatter.of(moments_of(features, labels, classes))
 
 
+def discriminant(scatter: Scatter, ridge: float) -> Discriminant:
+    return Discriminant.of(scatter, Spectrum.of(scatter), ridge)
+
+
+def chosen(scatter: Scatter) -> Discriminant:
+    spectrum = Spectrum.of(scatter)
+    return Discriminant.of(scatter, spectrum, choose_ridge(scatter, spectrum))
+
+
 def test_scatter_is_that_of_the_images() -> None:
     x, labels = clusters([5, 9, 3])
     found = scatter_of(x, labels, 3)
@@ -51,7 +61,7 @@ def test_with_equal_classes_the_regression_is_ridge_regression_to_one_hot_target
     x, labels = clusters([20] * 4)
     ridge = 3.0
     scatter = scatter_of(x, labels, 4)
-    found = Discriminant.of(scatter, ridge)
+    found = discriminant(scatter, ridge)
     each = scatter.each
     eye = torch.eye(4, dtype=torch.double)
     weights = found.weights @ torch.linalg.inv(eye + each * found.gram) * each
@@ -64,7 +74,7 @@ def test_with_equal_classes_the_regression_is_ridge_regression_to_one_hot_target
 def test_logits_of_equal_classes_rank_as_discriminant_analysis_and_regression_agree() -> None:
     x, labels = clusters([30] * 5, seed=2)
     scatter = scatter_of(x, labels, 5)
-    found = Mixture.of(Discriminant.of(scatter, 1.0))
+    found = Mixture.of(discriminant(scatter, 1.0))
     outputs = found.discriminant.outputs(x)
     logits = found.logits(outputs, found.discriminant.lengths, scatter.counts)
     assert (logits.argmax(1) == labels).double().mean() > 0.9
@@ -80,7 +90,7 @@ def test_small_classes_are_not_drowned_by_large_ones() -> None:
     seen = rounded(means[labels] + torch.randn(len(labels), wide, generator=draw))
     found.add(seen, labels)
     scatter = Scatter.of(found)
-    mixture = Mixture.of(Discriminant.of(scatter, choose_ridge(scatter).strength))
+    mixture = Mixture.of(chosen(scatter))
     tested = torch.arange(8).repeat_interleave(200)
     new = (means[tested] + torch.randn(len(tested), wide, generator=draw)).double()
     one = mixture.discriminant
@@ -105,27 +115,29 @@ def test_leave_one_out_is_learning_without_the_image(counts: list[int]) -> None:
     """The mean of all classes is kept as it is, so the oracle is given the same."""
     x, labels = clusters(counts, seed=1)
     scatter, classes = scatter_of(x, labels, len(counts)), len(counts)
-    found = Discriminant.of(scatter, 2.0)
-    outputs, lengths = found.without(x, labels)
+    found = discriminant(scatter, 2.0)
+    squares = found.spectrum.squares(found.apart(x, labels))
+    outputs, lengths = found.without(x, labels, squares)
     for i in range(len(x)):
         rest = torch.arange(len(x)) != i
         without = scatter_of(x[rest], labels[rest], classes)
         same_centre = Scatter(
             without.counts, without.means, scatter.centre, without.within, without.images
         )
-        oracle = Discriminant.of(same_centre, 2.0)
-        torch.testing.assert_close(outputs[i], oracle.outputs(x[i : i + 1])[0])
-        torch.testing.assert_close(lengths[i], oracle.lengths[0])
+        oracle = discriminant(same_centre, 2.0)
+        # The axes are in single precision: 2^-24 of each of 12 terms, for each of some ten steps.
+        torch.testing.assert_close(outputs[i], oracle.outputs(x[i : i + 1])[0], **SINGLE)
+        torch.testing.assert_close(lengths[i], oracle.lengths[0], **SINGLE)
         assert torch.equal(found.counts_without(labels)[i], without.counts)
 
 
-def test_novelty_is_the_relative_mahalanobis_distance() -> None:
+def test_novelty_is_the_relative_mahalanobis_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     x, labels = clusters([8, 15, 4], seed=3)
     scatter = scatter_of(x, labels, 3)
-    ridge = Ridge(0.5, torch.zeros(WIDTH, 1).double(), torch.ones(1).double())
-    strength = 0.5 * NOVELTY_RIDGE
-    far = Discriminant.of(scatter, strength)
-    found = Novelty.of(far, ridge)
+    strength = 5.0
+    far = discriminant(scatter, strength)
+    monkeypatch.setattr(module, "AXES_WEIGHT", 0.0)
+    found = Novelty.of(far)
     new = 3 * torch.randn(9, WIDTH, generator=torch.Generator().manual_seed(9)).double()
     eye = strength * torch.eye(WIDTH, dtype=torch.double)
     between = scatter.each * scatter.deviations.T @ scatter.deviations
@@ -147,22 +159,36 @@ def test_novelty_is_the_relative_mahalanobis_distance() -> None:
 def test_the_ridge_is_a_function_of_the_sums_alone() -> None:
     x, labels = clusters([10, 40, 5], seed=6)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    one = choose_ridge(scatter_of(x, labels, 3))
-    other = choose_ridge(scatter_of(x[order], labels[order], 3))
-    assert one.strength == other.strength
-    assert torch.equal(one.axes, other.axes)
+    one = chosen(scatter_of(x, labels, 3))
+    other = chosen(scatter_of(x[order], labels[order], 3))
+    assert one.ridge == other.ridge
+    assert torch.equal(one.spectrum.vectors, other.spectrum.vectors)
+
+
+@pytest.mark.parametrize("counts", [[6, 6, 6], [2, 9, 30]])
+def test_what_is_read_off_the_axes_is_what_the_inverse_says(counts: list[int]) -> None:
+    x, labels = clusters(counts, seed=8)
+    scatter = scatter_of(x, labels, 3)
+    found = discriminant(scatter, 1.5)
+    inverse = torch.linalg.inv(scatter.within + 1.5 * torch.eye(WIDTH, dtype=torch.double))
+    apart = found.apart(x, labels)
+    expected = ((apart @ inverse) * apart).sum(1)
+    shifts = apart @ found.weights
+    got = found.leverages(found.spectrum.squares(apart), shifts)
+    torch.testing.assert_close(got, expected, **SINGLE)
+    leverage = float((inverse @ scatter.within).trace()) / (len(x) - 3)
+    assert found.leverage == pytest.approx(leverage, rel=1e-5)
 
 
 @pytest.mark.parametrize("counts", [[1], [7], [1, 1], [1, 1, 30], [500, 2]])
 def test_any_number_of_images_gives_finite_numbers(counts: list[int]) -> None:
     x, labels = clusters(counts)
     scatter = scatter_of(x, labels, len(counts))
-    ridge = choose_ridge(scatter)
-    mixture = Mixture.of(Discriminant.of(scatter, ridge.strength))
+    mixture = Mixture.of(chosen(scatter))
     one = mixture.discriminant
     logits = mixture.logits(one.outputs(x), one.lengths, scatter.counts)
     assert logits.isfinite().all()
-    novelty = Novelty.of(Discriminant.of(scatter, ridge.strength * NOVELTY_RIDGE), ridge)
+    novelty = Novelty.of(discriminant(scatter, one.ridge * NOVELTY_RIDGE))
     assert novelty.distances(x).isfinite().all()
     if len(counts) > 1 and max(counts) == 1:  # nothing but the means: nearest is right
         assert (logits.argmax(1) == labels).all()
@@ -171,7 +197,7 @@ def test_any_number_of_images_gives_finite_numbers(counts: list[int]) -> None:
 def test_a_small_class_gets_back_what_chance_took(monkeypatch: pytest.MonkeyPatch) -> None:
     x, labels = clusters([3, 40], seed=5)
     scatter = scatter_of(x, labels, 2)
-    mixture = Mixture.of(Discriminant.of(scatter, 1.0))
+    mixture = Mixture.of(discriminant(scatter, 1.0))
     one = mixture.discriminant
     zero = torch.zeros(1, 2, dtype=torch.double)
     with_it = mixture.logits(zero, one.lengths, scatter.counts)

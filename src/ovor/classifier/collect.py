@@ -22,7 +22,7 @@ from ovor.data.transforms import normalised
 from ovor.errors import OvorError
 from ovor.events import Listener, MeansUpdated, RunBegins, silent
 from ovor.learners.analytic import Analytic
-from ovor.learners.moments import FEATURE_STEPS, MOMENTS, Moments, rounded
+from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, MOMENTS, Moments, rounded
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training.features import small_batch
 
@@ -49,12 +49,19 @@ class Collected:
     """numbers of images that were learned before"""
     seen: set[bytes] = field(default_factory=set)
     """the digests again, to look them up"""
+    waiting: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    """features, rows and weights of images that are still to be added to the sums"""
 
-    def judged(self) -> Tensor:
-        """Return the features that were kept, in double precision."""
-        if not self.features:
-            return torch.zeros(0, self.moments.width, dtype=torch.double)
-        return torch.cat(self.features).double() / FEATURE_STEPS
+    def kept(self) -> Tensor:
+        """Return the features that were kept, one after the other."""
+        return torch.cat([torch.zeros(0, self.moments.width, dtype=torch.int16), *self.features])
+
+    def add_waiting(self, enough: int = 1) -> None:
+        """Add the images that wait, once they are enough: one product of many is the cheapest."""
+        if sum(len(rows) for _, rows, _ in self.waiting) >= enough:
+            features, rows, weights = (torch.cat(part) for part in zip(*self.waiting, strict=True))
+            self.moments.add(features, rows, None if bool((weights == 1).all()) else weights)
+            self.waiting.clear()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +117,8 @@ def collect(
     for number, pixels in views(work, found.done):
         features = encoded(work, pixels)
         fresh = note(work, found, pixels, number * work.batch)
-        add(work, found, features, fresh, number * work.batch)
+        found.waiting.append(chosen(work, features, fresh, number * work.batch))
+        found.add_waiting(AT_ONCE)
         if judge:
             keep(found, features, fresh, number * work.batch, stride)
         found.done = number + 1
@@ -120,6 +128,7 @@ def collect(
             save(work, found, checkpoint)
             saved = time.monotonic()
             took = saved - begun
+    found.add_waiting()
     return found
 
 
@@ -167,11 +176,13 @@ def note(work: Work, found: Collected, pixels: Tensor, start: int) -> list[int]:
     return fresh
 
 
-def add(work: Work, found: Collected, features: Tensor, fresh: list[int], start: int) -> None:
-    """Add the fresh images of a batch to the sums."""
-    numbers = np.array(fresh, np.int64) + start
-    weights = None if work.weights is None else work.weights[torch.from_numpy(numbers)]
-    found.moments.add(features[fresh], torch.from_numpy(work.rows[numbers]), weights)
+def chosen(
+    work: Work, features: Tensor, fresh: list[int], start: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return features, rows and weights of the fresh images of a batch."""
+    numbers = torch.tensor(fresh, dtype=torch.int64) + start
+    weights = torch.ones(len(fresh)).double() if work.weights is None else work.weights[numbers]
+    return features[fresh], torch.from_numpy(work.rows)[numbers], weights
 
 
 def keep(found: Collected, features: Tensor, fresh: list[int], start: int, stride: int) -> None:
@@ -189,10 +200,10 @@ def digest(view: np.ndarray[Any, Any]) -> bytes:
 
 def save(work: Work, found: Collected, checkpoint: Path) -> None:
     """Write what was found so far, so that the pass can go on from there."""
+    found.add_waiting()
     tensors = {f"moments.{name}": x for name, x in found.moments.state().items()}
     tensors["numbers"] = torch.tensor(found.numbers, dtype=torch.int64)
-    width = found.moments.width
-    tensors["features"] = torch.cat([torch.zeros(0, width, dtype=torch.int16), *found.features])
+    tensors["features"] = found.kept()
     tensors["digests"] = as_bytes(found.digests)
     tensors["left_out"] = torch.tensor(found.left_out, dtype=torch.int64)
     meta = {"schema": SCHEMA, "exact": True, "done": found.done, "about": work.about}

@@ -22,7 +22,7 @@ from ovor.learners.discriminant import (
     halved,
     whole,
 )
-from ovor.learners.moments import Moments
+from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, Moments
 
 HALVED = ("novelty.weights", "novelty.axes")  # in half precision in files, with scales
 PARTS = {"novelty": Novelty, "calibration": Calibration}
@@ -100,9 +100,10 @@ def solved(learner: Analytic, moments: Moments) -> Solved:
     before = learner.moments, learner.weights, learner.bias
     try:
         learner.moments = moments
-        ridge, mixture = learner.solve()
-        far = Discriminant.of(mixture.discriminant.scatter, ridge.strength * NOVELTY_RIDGE)
-        return Solved(mixture, far, Novelty.of(far, ridge))
+        mixture = learner.solve()
+        near = mixture.discriminant
+        far = Discriminant.of(near.scatter, near.spectrum, near.ridge * NOVELTY_RIDGE)
+        return Solved(mixture, far, Novelty.of(far))
     except BaseException as error:
         learner.moments = before[0]
         learner.set_head(*before[1:])
@@ -126,13 +127,12 @@ def judged(
     counts = now.far.scatter.counts
     numbers = torch.tensor(found.numbers, dtype=torch.int64)
     able = counts[rows[numbers]] > 1  # a class of one image has no mean without it
-    numbers, features = numbers[able], found.judged()[able]
+    numbers, features = numbers[able], found.kept()[able]
     of_them = rows[numbers]
     shares = torch.zeros(0, len(names), dtype=torch.double)
     calibration = past
     if len(numbers):
-        logits = now.mixture.without(features, of_them)
-        distances = now.novelty.without(now.far, features, of_them)
+        logits, distances = without_each(now, features, of_them)
         alike = 1 / counts[of_them]  # every class counts the same
         old = 1 - float(found.moments.counts.sum()) / float(counts.sum())
         calibration = past.with_lesson(
@@ -148,3 +148,16 @@ def judged(
     learned[found.left_out] = False  # whose classes are as they were
     taught = torch.unique(rows[learned]).tolist()
     return calibration, lesson_report(shares, of_them, names, counts.tolist(), where, taught)
+
+
+def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits and distances of learned images as if each had not been learned."""
+    logits, distances = [], []
+    for steps, of_them in zip(
+        torch.split(features, AT_ONCE), torch.split(labels, AT_ONCE), strict=True
+    ):
+        some = steps.double() / FEATURE_STEPS
+        squares = now.far.spectrum.squares(now.far.apart(some, of_them))
+        logits.append(now.mixture.without(some, of_them, squares))
+        distances.append(now.novelty.without(now.far, some, of_them, squares))
+    return torch.cat(logits), torch.cat(distances)

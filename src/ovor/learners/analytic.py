@@ -17,7 +17,7 @@ from ovor.encoders import pet
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
 from ovor.learners.base import Autocast
-from ovor.learners.discriminant import Discriminant, Mixture, Ridge, Scatter, choose_ridge
+from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
 from ovor.learners.moments import MOMENTS, Moments
 from ovor.outliers import synthesize
 from ovor.seeds import NOISE, WEIGHTS, generator
@@ -106,19 +106,20 @@ class Analytic(FirstTaskTuning):
         assert self.outliers is not None
         self.outliers += found.T @ found * (len(features) / len(found))
 
-    def solve(self) -> tuple[Ridge, Mixture]:
+    def solve(self) -> Mixture:
         """Compute the head from the sums, and return what it was computed by."""
         scatter = Scatter.of(self.moments)
         if self.outliers is not None:  # features that no class should claim: more scatter for all
             scatter.within.add_(self.outliers, alpha=self.options.outliers)
-        ridge = choose_ridge(scatter)
-        mixture = Mixture.of(Discriminant.of(scatter, ridge.strength))
+        spectrum = Spectrum.of(scatter)
+        ridge = choose_ridge(scatter, spectrum)
+        mixture = Mixture.of(Discriminant.of(scatter, spectrum, ridge))
         discriminant = mixture.discriminant
         weights = discriminant.weights @ mixture.mixing
         zero = torch.zeros(1, scatter.classes, dtype=torch.double)
         bias = mixture.logits(zero, discriminant.lengths, scatter.counts)[0]
         self.set_head(weights, bias - scatter.centre @ weights)
-        return ridge, mixture
+        return mixture
 
     def set_head(self, weights: Tensor, bias: Tensor) -> None:
         """Predict by these weights (p, C) and these constants (C) from now on."""

@@ -59,27 +59,39 @@ class Scatter:
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge:
-    """How much the scatter is evened out, and the directions in which images differ most."""
+class Spectrum:
+    """The axes along which images differ, every class counted alike, from the least to the most.
 
-    strength: float
-    axes: Tensor  # p, AXES
-    variances: Tensor  # AXES: sums of squares along them
+    In single precision, which takes a third of the time, and is enough to choose a ridge by and to
+    judge learned images by; the head itself is solved for in double precision.
+    """
+
+    values: Tensor  # p: sums of squares along the axes
+    vectors: Tensor  # p, p: a column each
+
+    @classmethod
+    def of(cls, scatter: Scatter) -> "Spectrum":
+        """Return the axes of a scatter with the class means in it."""
+        total = scatter.within + scatter.each * (scatter.deviations.T @ scatter.deviations)
+        scale = (total.trace() / len(total)).clamp(min=1e-12)
+        values, vectors = torch.linalg.eigh((total / scale).float())
+        return cls(values.double().clamp(min=0) * scale, vectors)
+
+    def squares(self, apart: Tensor) -> Tensor:
+        """Return the squared length of each row along each axis."""
+        return (apart.float() @ self.vectors).square_()
 
 
-def choose_ridge(scatter: Scatter) -> Ridge:
+def choose_ridge(scatter: Scatter, spectrum: Spectrum) -> float:
     """Choose by generalised cross-validation of the balanced regression, from the sums alone.
 
     Where classes differ in size, their means are as uncertain as 1 / counts, on average, and not as
     one over the average count, which cross-validation goes by: the ridge grows by the ratio.
     """
-    targets = scatter.deviations.T * scatter.each  # p, C
-    total = scatter.within + targets @ scatter.deviations
-    scale = total.trace() / len(total)
-    # Single precision is enough to choose by, and takes a third of the time.
-    values, vectors = torch.linalg.eigh((total / scale.clamp(min=1e-12)).float())
-    values = values.double().clamp(min=0)
-    power = (vectors.double().T @ targets).square().sum(1) / scale.clamp(min=1e-12)
+    scale = spectrum.values.mean().clamp(min=1e-12)
+    values = spectrum.values / scale
+    along = scatter.deviations @ spectrum.vectors.double()  # C, p
+    power = (scatter.each * along).square().sum(0) / scale
     shrunk = 1 / (values + RIDGES[:, None])  # ridges, p
     parameters = (values * shrunk).sum(1)
     variance = scatter.images * (1 - 1 / scatter.classes)
@@ -90,8 +102,7 @@ def choose_ridge(scatter: Scatter) -> Ridge:
     )
     best = RIDGES[-1] if not error.isfinite().any() else RIDGES[int(error.argmin())]
     unequal = scatter.counts.mean() * (1 / scatter.counts).mean()
-    strength = float((best * scale * unequal).clamp(min=1e-9))
-    return Ridge(strength, vectors[:, -AXES:].double(), values[-AXES:] * scale)
+    return float((best * scale * unequal).clamp(min=1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,26 +110,31 @@ class Discriminant:
     """Linear discriminants with one ridge, and what they would be without one of their images."""
 
     scatter: Scatter
+    spectrum: Spectrum
+    ridge: float
     weights: Tensor  # p, C
     gram: Tensor  # C, C: what the class means give
-    whitening: Tensor  # p, p: maps the ridged scatter to the identity
+    kernel: Tensor  # C, C: how the scatter of the class means shortens distances
     leverage: float  # of an image, on average: how much it determines what it is compared with
     noise: Tensor  # C, C: covariance of the outputs within a class
 
     @classmethod
-    def of(cls, scatter: Scatter, ridge: float) -> "Discriminant":
+    def of(cls, scatter: Scatter, spectrum: Spectrum, ridge: float) -> "Discriminant":
         """Solve for the discriminants."""
         system = scatter.within.clone()
         system.diagonal().add_(ridge)
-        factor = torch.linalg.cholesky(system)
-        eye = torch.eye(len(system), dtype=torch.double)
-        whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
-        white = whitening @ scatter.deviations.T  # p, C
-        weights, gram = whitening.T @ white, white.T @ white
-        parameters = float(len(system) - ridge * whitening.square().sum())
+        weights = torch.cholesky_solve(scatter.deviations.T, torch.linalg.cholesky(system))
+        gram = scatter.deviations @ weights
+        gram = (gram + gram.T) / 2
+        overlap = weights.T @ weights
+        eye = torch.eye(len(gram), dtype=torch.double)
+        kernel = torch.linalg.inv(eye / scatter.each + gram)
+        # The trace of the inverse of the system, by way of the spectrum: see `leverages`.
+        trace = (1 / (spectrum.values + ridge)).sum() + (kernel * overlap).sum()
+        parameters = len(system) - ridge * float(trace)
         leverage = min(max(parameters / scatter.freedom, 0.0), 0.99)
-        noise = (gram - ridge * (weights.T @ weights)) / scatter.freedom
-        return cls(scatter, weights, gram, whitening, leverage, noise)
+        noise = (gram - ridge * overlap) / scatter.freedom
+        return cls(scatter, spectrum, ridge, weights, gram, kernel, leverage, noise)
 
     def outputs(self, features: Tensor) -> Tensor:
         """Return C numbers an image, all that the head needs of it."""
@@ -134,25 +150,38 @@ class Discriminant:
         """By how much the mean of one image misses its class, as a squared length."""
         return self.leverage / (1 - self.leverage)
 
+    def apart(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Return images as seen from the means of their classes."""
+        return features - self.scatter.means[labels]
+
     def counts_without(self, labels: Tensor) -> Tensor:
         """Return the images of every class but for one of these labels each (n, C)."""
         counts = self.scatter.counts.repeat(len(labels), 1)
         counts[torch.arange(len(labels)), labels] -= 1
         return counts
 
-    def without(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def leverages(self, squares: Tensor, shifts: Tensor) -> Tensor:
+        """Return the squared lengths of rows, in the measure of the ridged scatter.
+
+        The axes have the class means in their scatter. What those shorten a row by is what its
+        outputs say (Woodbury's formula), and is added.
+        """
+        shortened = squares.double() @ (1 / (self.spectrum.values + self.ridge))
+        return shortened + ((shifts @ self.kernel) * shifts).sum(1)
+
+    def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs and lengths for each image as if it had not been learned.
 
         Its class must have another. Its share of the scatter and of its class's mean is taken out
-        by the formula for a rank-one change; the ridge and the mean of all classes stay.
+        by the formula for a rank-one change; the ridge and the mean of all classes stay. `squares`
+        are those of `apart` along the axes.
         """
         rows = torch.arange(len(labels))
-        apart = features - self.scatter.means[labels]
-        leverage = (apart @ self.whitening.T).square().sum(1)
         own = self.scatter.counts[labels]
         ratio = own / (own - 1)
         outputs = self.outputs(features)
         shifts = outputs - self.gram[labels]  # of the image from its class's mean
+        leverage = self.leverages(squares, shifts)
         along = leverage + shifts[rows, labels]
         left = (1 - ratio * leverage).clamp(min=1e-6)
         changed = outputs + (ratio / left * along)[:, None] * shifts
@@ -188,9 +217,9 @@ class Mixture:
         ]
         return cls(discriminant, (analysis / scales[0] + regression / scales[1]) / 2, scales[0])
 
-    def without(self, features: Tensor, labels: Tensor) -> Tensor:
+    def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> Tensor:
         """Return the logits of learned images as if each had not been learned."""
-        outputs, lengths = self.discriminant.without(features, labels)
+        outputs, lengths = self.discriminant.without(features, labels, squares)
         return self.logits(outputs, lengths, self.discriminant.counts_without(labels))
 
     def logits(self, outputs: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
@@ -225,14 +254,14 @@ class Novelty:
     scale: Tensor  # (): their spread, as expected
 
     @classmethod
-    def of(cls, discriminant: Discriminant, ridge: Ridge) -> "Novelty":
+    def of(cls, discriminant: Discriminant) -> "Novelty":
         """Return what tells the unknown, by discriminants with a stronger ridge."""
-        scatter, gram = discriminant.scatter, discriminant.gram
-        eye = torch.eye(len(gram), dtype=torch.double)
-        kernel = torch.linalg.inv(eye / scatter.each + gram)
-        strength = ridge.strength * NOVELTY_RIDGE
-        usual = AXES_WEIGHT * ridge.variances / (ridge.variances + strength) / scatter.images
-        axes = ridge.axes * (AXES_WEIGHT / (ridge.variances + strength)).sqrt()
+        scatter, gram, kernel = discriminant.scatter, discriminant.gram, discriminant.kernel
+        spectrum, eye = discriminant.spectrum, torch.eye(len(gram), dtype=torch.double)
+        leading = spectrum.values[-AXES:]
+        shares = AXES_WEIGHT / (leading + discriminant.ridge)
+        usual = shares * leading / scatter.images
+        axes = spectrum.vectors[:, -AXES:].double() * shares.sqrt()
         noise = discriminant.noise / (1 - discriminant.leverage) ** 2
         slopes = 2 * (eye - kernel @ gram)
         spread = (slopes * (noise @ slopes)).sum(0).mean() + 2 * usual.square().sum()
@@ -249,9 +278,11 @@ class Novelty:
         apart = features - self.centre
         return self.combined(apart @ self.weights, self.offsets, apart @ self.axes)
 
-    def without(self, discriminant: Discriminant, features: Tensor, labels: Tensor) -> Tensor:
+    def without(
+        self, discriminant: Discriminant, features: Tensor, labels: Tensor, squares: Tensor
+    ) -> Tensor:
         """Return the distances of learned images as if each had not been learned."""
-        outputs, lengths = discriminant.without(features, labels)
+        outputs, lengths = discriminant.without(features, labels, squares)
         chance = discriminant.uncertainty / discriminant.counts_without(labels)
         return self.combined(outputs, lengths - chance, (features - self.centre) @ self.axes)
 
