@@ -24,6 +24,7 @@ from ovor.classifier.exact import solved
 from ovor.classifier.prediction import predict_images
 from ovor.data.embedded import quickdraw_dev
 from ovor.learners.analytic import Analytic
+from ovor.learners.moments import Moments
 
 FILE = Path(__file__).parent / "results/analytic.json"
 SEEDS = range(5)
@@ -76,7 +77,7 @@ def teach(learner: Analytic, train: Encoded, classes: Any, seed: int) -> None:
     learner.moments = summed(learner, train.of(classes), len(classes))
     if learner.outliers is None:
         return
-    learner.outliers.zero_()
+    learner.outliers = Moments.empty(learner.moments.width).grown(1)
     for number, lesson in enumerate(classes.reshape(LESSONS, -1)):
         learner.start = len(classes) - len(lesson)  # by which it counts the lesson's classes
         learner.add_outliers(train.of(lesson).features, (seed, number))

@@ -140,3 +140,12 @@ def test_state_and_back() -> None:
     found = of(*some(20, 1))
     assert same(Moments.of_state(found.state()), found)
     assert len(found.state()["second"]) == WIDTH * (WIDTH + 1) // 2
+
+
+def test_the_second_moment_can_be_seen_from_anywhere() -> None:
+    draw = torch.Generator().manual_seed(3)
+    x, labels = rounded(torch.randn(20, 6, generator=draw)), torch.arange(20) % 2
+    moments = Moments.empty(6).grown(2)
+    moments.add(x, labels)
+    centre = torch.randn(6, generator=draw).double()
+    torch.testing.assert_close(moments.around(centre), (x - centre).T @ (x - centre))

@@ -18,7 +18,7 @@ from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
 from ovor.learners.base import Autocast
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
-from ovor.learners.moments import MOMENTS, Moments
+from ovor.learners.moments import MOMENTS, Moments, rounded_weights
 from ovor.outliers import synthesize
 from ovor.seeds import NOISE, WEIGHTS, generator
 
@@ -55,7 +55,7 @@ class Analytic(FirstTaskTuning):
         read = 2 * len(self.blocks) * arch.embed_dim
         # Sums and head stay on the CPU, in double precision, which not every device has.
         self.moments = Moments.empty(options.projection or read)
-        self.outliers = torch.zeros_like(self.moments.second) if options.outliers else None
+        self.outliers = Moments.empty(self.moments.width).grown(1) if options.outliers else None
         if options.projection:  # the same for everybody, so that sums can be added
             draw = generator(WEIGHTS, read, options.projection)
             directions = torch.randn(read, options.projection, generator=draw) / read**0.5
@@ -99,18 +99,20 @@ class Analytic(FirstTaskTuning):
         self.solve()
 
     def add_outliers(self, features: Tensor, seed: tuple[int, ...]) -> None:
-        """Make outliers of a task (Alg. 2) and sum their second moment, as many as the images."""
+        """Make outliers of a task (Alg. 2) and sum them up, to weigh as much as the images."""
         classes = len(self.moments.counts) - self.start
         npos = Npos(k=max(1, min(Npos().k, len(features) - 1)))
-        found = synthesize(features, max(1, classes), npos, generator(*seed, NOISE)).double().cpu()
+        found = synthesize(features, max(1, classes), npos, generator(*seed, NOISE))
+        weights = rounded_weights(torch.full((len(found),), len(features) / len(found)))
         assert self.outliers is not None
-        self.outliers += found.T @ found * (len(features) / len(found))
+        self.outliers.add(found, torch.zeros(len(found), dtype=torch.int64), weights)
 
     def solve(self) -> Mixture:
         """Compute the head from the sums, and return what it was computed by."""
         scatter = Scatter.of(self.moments)
         if self.outliers is not None:  # features that no class should claim: more scatter for all
-            scatter.within.add_(self.outliers, alpha=self.options.outliers)
+            around = self.outliers.around(scatter.centre)
+            scatter.within.add_(around, alpha=self.options.outliers)
         spectrum = Spectrum.of(scatter)
         ridge = choose_ridge(scatter, spectrum)
         mixture = Mixture.of(Discriminant.of(scatter, spectrum, ridge))
@@ -143,14 +145,16 @@ class Analytic(FirstTaskTuning):
     def learned_state(self) -> dict[str, Tensor]:
         own = self.moments.state() | {"weights": self.weights, "bias": self.bias}
         if self.outliers is not None:
-            own["outliers"] = self.outliers
+            own |= {f"outliers.{name}": x for name, x in self.outliers.state().items()}
         return super().learned_state() | own
 
     def load_learned_state(self, state: dict[str, Tensor]) -> None:
         rest = dict(state)
         self.moments = Moments.of_state({name: rest.pop(name) for name in MOMENTS})
         self.set_head(rest.pop("weights"), rest.pop("bias"))
-        self.outliers = rest.pop("outliers", None)
+        if self.outliers is not None:
+            own = {name: rest.pop(f"outliers.{name}") for name in MOMENTS}
+            self.outliers = Moments.of_state(own)
         super().load_learned_state(rest)
 
 

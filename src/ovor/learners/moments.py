@@ -70,6 +70,11 @@ class Moments:
             self.gone + other.gone,
         )
 
+    def around(self, centre: Tensor) -> Tensor:
+        """Return the second moment as seen from another point than zero."""
+        across = torch.outer(self.sums.sum(0), centre)
+        return self.second - across - across.T + self.images * torch.outer(centre, centre)
+
     def copy(self) -> "Moments":
         """Return sums that may be changed without changing these."""
         return Moments(*(x.clone() for x in (self.counts, self.sums, self.second, self.gone)))
