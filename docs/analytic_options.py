@@ -34,8 +34,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "depths 1": {"depths": 1},
     "depths 2": {"depths": 2},
     "projection 4000": {"projection": 4000},
+    "outliers 0.01": {"outliers": 0.01},
     "outliers 0.1": {"outliers": 0.1},
-    "outliers 1": {"outliers": 1.0},
 }
 SIZES = (1, 2, 3, 5, 10, 20, 40, 80)
 FEW, MANY = 5, 80

@@ -64,6 +64,21 @@ class Estimator:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Say to scikit-learn what this is: a classifier of images, not of rows of numbers."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, three_d_array=True, positive_only=True),
+            non_deterministic=False,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.tasks_)
+
     def __repr__(self) -> str:
         said = f"backbone={self.backbone!r}, method={self.method!r}"
         return f"<Classifier {said}: {len(self.tasks_)} task(s), {len(self.classes_)} class(es)>"
