@@ -163,7 +163,7 @@ def test_unknown_says_so_in_words(ready: Page, pictures: Path) -> None:
     }
     ready.route("**/predict", lambda route: route.fulfill(json=answer))
     drop(ready.locator("#predict-zone"), [pictures / "sun/070.png"])
-    words = "unknown \u2013 no task claims it; likeliest: fish 47 %"
+    words = "unknown \u2013 like none of its classes; likeliest: fish 47 %"
     expect(result(ready, "070.png").locator(".answer")).to_have_text(words)
     expect(ready.locator("#status")).to_contain_text(words)
 

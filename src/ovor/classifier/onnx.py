@@ -1,7 +1,8 @@
 """A classifier from one ONNX file, which predicts without torch; `onnx_export` writes such files.
 
 Input: `images`, float32 (B, 3, S, S), RGB from 0 to 1. Outputs: `logits` (B, classes) and `margins`
-(B), below 0 where no task claims the image. How an image becomes the input is in the metadata.
+(B), below 0 where the image is like no class that was learned. How an image becomes the input is in
+the metadata.
 """
 
 import hashlib

@@ -30,7 +30,7 @@ class Scores(NamedTuple):
     probabilities: Floats
     """B, C: of every class that was learned"""
     margins: Floats
-    """B: how surely some task claims the image; below 0: unknown"""
+    """B: how surely the image is of a class that was learned; below 0: unknown"""
 
 
 class Predictor(Protocol):
@@ -56,11 +56,11 @@ class Prediction:
     probabilities: Floats
     """C: of every class, in the order of `classes`"""
     margin: float
-    """how surely some task claims the image"""
+    """how surely the image is of a class that was learned"""
 
     @property
     def unknown(self) -> bool:
-        """Whether no task claims the image: it is probably of no class that was learned."""
+        """Whether the image is probably of no class that was learned."""
         return self.margin < 0
 
     @property
@@ -101,7 +101,7 @@ class Predictions(NamedTuple):
     confidences: Floats
     """its probability among the classes that were learned"""
     unknown: NDArray[np.bool_]
-    """no task claims the image: it is probably of no class that was learned"""
+    """the image is probably of no class that was learned"""
 
 
 def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:

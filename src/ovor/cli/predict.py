@@ -29,8 +29,8 @@ Row = dict[str, Any]  # what is printed of an image: its prediction, or its erro
 
 @dataclass(frozen=True)
 class PredictArguments:
-    """The class of each image with its confidence, or `unknown` if no task claims it. Piped, the
-    columns are separated by tabs.
+    """The class of each image with its confidence, or `unknown` if it is like none of them. Piped,
+    the columns are separated by tabs.
     """
 
     model: Model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ovor.errors import UNPRINTABLE, OvorError
 
-UNKNOWN = "unknown"  # what an image is called that no task claims
+UNKNOWN = "unknown"  # what an image is called that is like no class that was learned
 
 
 def as_name(text: str) -> str:

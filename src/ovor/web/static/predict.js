@@ -32,7 +32,7 @@ async function ask(file, options) {
 
 const inWords = (found) =>
   found.unknown
-    ? `unknown – no task claims it; likeliest: ${found.classes[0].name} ${percent(found.classes[0].confidence)}`
+    ? `unknown – like none of its classes; likeliest: ${found.classes[0].name} ${percent(found.classes[0].confidence)}`
     : `${found.answer}, ${percent(found.confidence)}`;
 
 /** What there is to see of an answer: the answer itself, and a bar for each likely class. */
