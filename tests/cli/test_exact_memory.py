@@ -489,3 +489,10 @@ def test_while_another_process_changes_it_nobody_else_does(world: Path) -> None:
             ["merge", "m.ovor", "m.ovor", "other.ovor"],
         ):
             assert "Another process is changing m.ovor" in refused(*argv)
+
+
+def test_json_counts_what_this_lesson_brought(world: Path) -> None:
+    """Not what the last new classes have."""
+    assert value("learn", "m.ovor", "more")["classes"] == {"ant": 3}
+    shutil.copytree("more/ant", "new/ant")
+    assert value("learn", "m.ovor", "new")["classes"] == {"ant": 3, "cat": 4, "dog": 4}

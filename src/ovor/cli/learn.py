@@ -140,7 +140,10 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
     model.save(path)
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
-        print(json.dumps({**learned(model, path), "report": model.report_, "notes": notes}))
+        found = {**learned(model, path), "report": model.report_, "notes": notes}
+        if model.report_ is not None:
+            found["classes"] = taught(model.report_, lesson)
+        print(json.dumps(found))
     elif model.report_ is not None:
         print(report_in_words(model.report_, lesson, model, path))
     else:
@@ -275,16 +278,22 @@ def learned_in_words(model: "ovor.Classifier", path: Path) -> str:
     return words
 
 
+def taught(report: dict[str, Any], lesson: Lesson) -> dict[str, int]:
+    """Return how many images of each class were learned in a lesson of exact sums."""
+    left_out = set(report["left_out"])
+    pictures = zip(lesson.images.items, lesson.images.labels, strict=True)
+    return Counter(
+        lesson.class_names[label] for item, label in pictures if str(item) not in left_out
+    )
+
+
 def report_in_words(
     report: dict[str, Any], lesson: Lesson, model: "ovor.Classifier", path: Path
 ) -> str:
     """Return what a lesson of exact sums says of itself, in lines."""
-    left_out = set(report["left_out"])
-    pictures = zip(lesson.images.items, lesson.images.labels, strict=True)
-    taught = Counter(
-        lesson.class_names[label] for item, label in pictures if str(item) not in left_out
-    )
-    lines = [f"Learned: {', '.join(f'{name} ({count})' for name, count in taught.items())}."]
+    left_out = report["left_out"]
+    counts = taught(report, lesson)
+    lines = [f"Learned: {', '.join(f'{name} ({count})' for name, count in counts.items())}."]
     if left_out:
         names = listed(report["left_out"])
         lines.append(f"Learned before, {len(left_out):,} left out: {names}.")
