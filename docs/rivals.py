@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from docs.features import Encoded, learner_of, summed
-from ovor.classifier.exact import solved
+from ovor.classifier.exact import solved, without_each
 from ovor.learners.analytic import Analytic
+from ovor.learners.moments import FEATURE_STEPS
 
 
 class Exact:
@@ -29,9 +30,7 @@ class Exact:
         added = summed(learner, Encoded(lesson.features, rows), known + len(labels))
         both = learner.moments.grown(len(labels)).plus(added, torch.arange(known + len(labels)))
         now = solved(learner, both)
-        features = lesson.features.double()
-        now.mixture.without(features, rows)  # what leave-one-out asks for
-        now.novelty.without(now.far, features, rows)
+        without_each(now, lesson.features * FEATURE_STEPS, rows)  # what a lesson's report asks for
         self.order += labels
 
     def predict(self, features: torch.Tensor) -> Any:
