@@ -282,6 +282,22 @@ def test_learning_takes_train_and_testing_test(packed_up: bool, tmp_path: Path) 
     assert "Took the part 'test' of" in notes_of(source, "test")
 
 
+@pytest.mark.parametrize("packed_up", [False, True])
+def test_test_images_are_not_learned_for_a_folder_around_the_parts(
+    packed_up: bool, tmp_path: Path
+) -> None:
+    root = photographs(tmp_path / "in", *(f"data/{name}" for name in PARTS))
+    source = zipped(root, tmp_path / "a.zip", "outer/") if packed_up else root
+    assert names_of(source) == {"cat": ["1.png"], "dog": ["2.png"]}
+    assert names_of(source, part="test") == {"cat": ["3.png"]}
+
+
+def test_test_images_in_class_folders_are_pointed_out(tmp_path: Path) -> None:
+    root = photographs(tmp_path / "in", "cat/train/1.png", "cat/test/2.png", "dog/val/3.png")
+    for source in (root, zipped(root, tmp_path / "a.zip")):
+        assert "images in 'test', 'val' of a class count as its own" in notes_of(source)
+
+
 def test_other_names_of_the_parts(tmp_path: Path) -> None:
     root = photographs(tmp_path, "Training/cat/1.png", "Validation/cat/2.png", "notes/readme.png")
     (tmp_path / "notes/readme.png").rename(tmp_path / "notes/readme.txt")

@@ -107,7 +107,7 @@ def unreadable(name: object, kind: str) -> OvorError:
 def missing(path: object, what: str = "file") -> OvorError:
     """Say that nothing is there, and of an address that nothing is downloaded."""
     if ADDRESS.match(str(path)):
-        address = re.sub(r":/+", "://", str(path), count=1)
+        address = re.sub(r":/(?!/)", "://", str(path), count=1)
         return OvorError(
             f"{address} is an address, and nothing is downloaded here: download it first, and give "
             "the path of what you have then."

@@ -14,7 +14,7 @@ from ovor.data.folders import find_classes, visible_folders
 from ovor.data.formats import ADDRESS, is_image, missing, with_kind
 from ovor.data.images import HIDDEN, Picture, at_home, find_images, spread
 from ovor.data.packed import Packed, packed_files
-from ovor.data.parts import Holds, Part, chosen_part, is_part, wanted
+from ovor.data.parts import Holds, Part, chosen_part, is_part, mixed, wanted
 from ovor.data.sources import held
 from ovor.data.tables import Row, has_both_columns, is_table, read_table
 from ovor.errors import OvorError
@@ -89,16 +89,30 @@ def from_folder(root: Path, part: Part) -> Labelled:
     """Find the images of every class folder, and note what else lies there."""
     if not root.is_dir():
         raise OvorError(f"{root} {held(root)}: give a folder with one folder per class in it.")
-    notes: list[str] = []
-    folders = visible_folders(root)
-    if any(is_part(folder.name) for folder in folders):
-        own, notes = chosen_part(root, {folder.name: _holds(folder) for folder in folders}, part)
-        root = root / own if own else root
+    root, notes = _of_part(root, part)
     if not visible_folders(root) and find_images(root)[0]:
         raise no_class_folders(root)
     found, others = find_classes(root)
     groups: Groups = {name: list(paths) for name, paths in found.items()}
+    notes += mixed(path.relative_to(root) for paths in found.values() for path in paths)
     return groups, notes + left_out([path.relative_to(root) for path in others], root)
+
+
+def _of_part(root: Path, part: Part) -> tuple[Path, list[str]]:
+    """Return the folder whose folders are the classes, and what to say of it."""
+    folders = visible_folders(root)
+    if len(folders) == 1 and not is_part(folders[0].name):
+        inner = {folder.name: _holds(folder) for folder in _parts_in(folders[0])}
+        if "classes" in inner.values():  # one more folder around a data set
+            root, folders = folders[0], visible_folders(folders[0])
+    if not any(is_part(folder.name) for folder in folders):
+        return root, []
+    own, notes = chosen_part(root, {folder.name: _holds(folder) for folder in folders}, part)
+    return (root / own if own else root), notes
+
+
+def _parts_in(folder: Path) -> list[Path]:
+    return [inner for inner in visible_folders(folder) if is_part(inner.name)]
 
 
 def _holds(folder: Path) -> Holds:
@@ -216,6 +230,7 @@ def from_zip(archive: Path, part: Part) -> Labelled:
             others.append(path)
     if not groups:
         raise no_class_folders(archive)
+    notes += mixed(file.path.relative_to(root) for own in groups.values() for file in own)
     return dict(sorted(groups.items())), notes + left_out(others, archive)
 
 
@@ -241,6 +256,10 @@ def _root(
         root /= outer
         notes = [f"Took the folders in {outer!r} of {archive} as the classes."]
         holds = _held_in(images, root)
+    outer = next(iter(holds), "")
+    inner = _held_in(images, root / outer)
+    if len(holds) == 1 and any(is_part(n) and inner[n] == "classes" for n in inner):
+        root, holds = root / outer, inner  # one more around a data set
     own, said = chosen_part(archive, holds, part) if any(map(is_part, holds)) else (None, [])
     return (root / own if own else root), notes + said
 

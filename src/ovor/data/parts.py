@@ -4,7 +4,8 @@ A class may be called so too. Folders of those names are parts if they hold clas
 is no other class beside them; whichever it was is said.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Literal
 
 from ovor.data.class_names import listed
@@ -46,6 +47,16 @@ def chosen_part(
     rest = [name for name in named if name != own]
     left = f", and left out {listed(rest)}" if rest else ""
     return own, [f"Took the part {own!r} of {where}, whose folders are the classes{left}."]
+
+
+def mixed(paths: Iterable[PurePath]) -> list[str]:
+    """Point out folders for testing inside class folders; paths begin with the class."""
+    inside = {path.parts[1] for path in paths if len(path.parts) > 2}
+    named = sorted(name for name in inside if name.casefold() in NAMES["test"])
+    return [
+        f"Careful: images in {listed(named)} of a class count as its own; if they are for testing, "
+        "move them out."
+    ] * bool(named)
 
 
 def wanted(names: list[str], part: Part) -> str | None:
