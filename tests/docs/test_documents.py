@@ -164,13 +164,15 @@ def test_the_tables_of_scripts_are_of_their_results(name: str) -> None:
     assert shown in (ROOT / "docs" / document).read_text()
 
 
-def test_what_scripts_measured_is_of_five_seeds_at_least() -> None:
+def test_what_scripts_measured_is_of_five_seeds_at_least_and_photographs_of_three() -> None:
     runs = json.loads((ROOT / "docs/results/unknowns.json").read_text())
     methods = {run["method"] for run in runs}
     assert {"analytic", "oneprompt+vor"} <= methods
     for method in methods:
         seeds = sorted(run["seed"] for run in runs if run["method"] == method)
         assert seeds == list(range(20 if method == "analytic" else 5))
+    seen = json.loads((ROOT / "docs/results/photos.json").read_text())
+    assert len(seen) == 3 * len({run["backbone"] for run in seen})
     analytic = json.loads((ROOT / "docs/results/analytic.json").read_text())
     for name in ("options", "few", "unequal"):
         assert {row["seed"] for row in analytic[name]} == {0, 1, 2, 3, 4}

@@ -10,29 +10,31 @@ from numpy.typing import NDArray
 
 from ovor.classifier.prediction import Floats, Prediction, Predictor, predict_images
 from ovor.data.class_names import listed
-from ovor.data.images import Picture, at_home, spread
-from ovor.data.task_data import Lesson, OnError, checked, from_folder, labelled, renamed
+from ovor.data.images import Picture
+from ovor.data.labelled import Labels, read_images, read_labelled
+from ovor.data.task_data import Lesson, OnError, checked, labelled, renamed
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 
 def evaluate(
     model: Predictor,
-    folder: Path,
+    source: Path,
     unknown: Path | None,
     rename: dict[str, str],
     on_error: OnError,
     listen: Listener,
+    labels: Labels | None = None,
 ) -> dict[str, Any]:
     """Return everything that `ovor evaluate` says, as one value; shares are in percent."""
-    groups, notes = from_folder(at_home(folder))
+    groups, notes = read_labelled(source, labels, "test")
     groups = renamed(groups, rename)
     names = model.classes_.tolist()
     strange = [name for name in groups if name not in names]
     if strange:
         raise OvorError(
-            f"The model does not know {listed(strange)}: remove the folder, say what the model "
-            "calls it (--rename), or give images of other things by --unknown."
+            f"The model does not know {listed(strange)}: leave it out, say what the model calls "
+            "it (--rename), or give images of other things by --unknown."
         )
     known = readable(labelled(groups, notes), on_error, listen)
     found = list(predictions(model, known.images.items, listen))
@@ -57,7 +59,7 @@ def evaluate(
         "notes": list(known.notes),
     }
     if unknown is not None:
-        others = spread(unknown)
+        others = read_images(unknown)
         if not others:
             raise OvorError(f"There is no image in {unknown}: give a folder with some.")
         strangers = readable(labelled({"unknown": others}, []), on_error, listen)

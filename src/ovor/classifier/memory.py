@@ -4,10 +4,9 @@ All of it is adding and subtracting sums, so the model is the one that had learn
 any order and at once. Every change happens wholly or not at all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -32,14 +31,8 @@ from ovor.classifier.task_list import names_of, with_fewer, with_more, without_c
 from ovor.data.base import Images
 from ovor.data.class_names import as_name, check_name, listed
 from ovor.data.images import Pictures, spread
-from ovor.data.task_data import (
-    OnError,
-    checked,
-    from_folder,
-    from_memory,
-    labelled,
-    renamed,
-)
+from ovor.data.labelled import Labels, read_images, read_labelled
+from ovor.data.task_data import OnError, checked, labelled, renamed
 from ovor.errors import OvorError, explain
 from ovor.events import ImageChecked, Listener, silent
 from ovor.learners import build_learner
@@ -82,22 +75,19 @@ class Memory(Estimator):
     def unlearn(
         self,
         source: Any,
-        labels: Iterable[Any] | None = None,
+        labels: Labels | None = None,
         *,
         rename: dict[str, str] | None = None,
         on_error: OnError = "stop",
         listen: Listener = silent,
     ) -> Self:
-        """Take images back that were learned, from a folder of class folders, or with labels.
+        """Take images back that were learned, given in any of the ways that `learn` takes them.
 
         A class whose last image goes is gone. Nothing can tell whether exactly these were learned,
         unless digests are kept (`once`): then others are refused.
         """
         learner = self.exact("unlearn")
-        if isinstance(source, str | Path) and labels is None:
-            groups, notes = from_folder(Path(source).expanduser())
-        else:
-            groups, notes = from_memory(source, labels), []
+        groups, notes = read_labelled(source, labels, "train")
         lesson = labelled(renamed(groups, rename or {}), notes)
         if on_error == "skip":
             event = ImageChecked(total=len(lesson.images))
@@ -171,7 +161,7 @@ class Memory(Estimator):
         learner = self.exact("forget")
         row = int(self.rows_of([name])[0])
         if images is not None:
-            items = spread(images)
+            items = read_images(images, name)
             had = learner.moments.counts[row]
             if len(items) != had:
                 raise OvorError(

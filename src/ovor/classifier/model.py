@@ -47,6 +47,7 @@ from ovor.classifier.prediction import (
 from ovor.classifier.rejection import EnergyJudge, Judge
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home, spread, to_image
+from ovor.data.labelled import Labels
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError
@@ -67,7 +68,7 @@ class Classifier(Memory):
     def fit(
         self,
         X: Any,  # noqa: N803
-        y: Iterable[Any] | None = None,
+        y: Labels | None = None,
         sample_weight: Sequence[float] | None = None,
     ) -> Self:
         """Drop what was learned before, and learn these."""
@@ -79,7 +80,7 @@ class Classifier(Memory):
     def partial_fit(
         self,
         X: Any,  # noqa: N803
-        y: Iterable[Any] | None = None,
+        y: Labels | None = None,
         classes: object = None,
         sample_weight: Sequence[float] | None = None,
     ) -> Self:
@@ -101,7 +102,7 @@ class Classifier(Memory):
     def learn(
         self,
         source: Any,
-        labels: Iterable[Any] | None = None,
+        labels: Labels | None = None,
         *,
         rename: dict[str, str] | None = None,
         skip_known: bool = False,
@@ -111,14 +112,16 @@ class Classifier(Memory):
         checkpoint: str | Path | None = None,
         listen: Listener = silent,
     ) -> Self:
-        """Learn new classes, and more of known ones, from a folder, images and labels, or pairs.
+        """Learn new classes, and more of known ones, from images and labels, pairs, or a path.
 
+        The path is of a folder of class folders, of a table of paths and labels (.csv, .tsv,
+        .jsonl), or of a zip of either; with one text as `labels` all images are of that class.
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
         an image more or less than once, in the order of the images.
         """
-        if labels is not None:
+        if labels is not None and not isinstance(labels, str):
             labels = list(labels)
         if weights is not None:
             weights = as_grouped(weights, source, labels)
@@ -140,7 +143,7 @@ class Classifier(Memory):
     def read_task(
         self,
         source: Any,
-        labels: Iterable[Any] | None = None,
+        labels: Labels | None = None,
         *,
         rename: dict[str, str] | None = None,
         skip_known: bool = False,

@@ -22,6 +22,8 @@ Model = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
 ModelFile = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL", help="a model file")
 ]
+Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGES")]
+Label = Annotated[str | None, optional("CLASS", "the class that all of these images are of")]
 Folder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
 MovedBackbone = Annotated[
     str | None, optional("NAME", "where the model's backbone is now, if not where it was")

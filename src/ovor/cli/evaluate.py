@@ -14,12 +14,13 @@ from ovor.classifier.evaluate import evaluate
 from ovor.cli.arguments import (
     Debug,
     Device,
-    Folder,
     Json,
+    Label,
     Model,
     MovedBackbone,
     OnError,
     Rename,
+    Source,
     optional,
     parse,
     renames,
@@ -36,9 +37,11 @@ class EvaluateArguments:
 
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
-    folder: Folder
-    """one sub-folder of images per class, of classes that the model knows"""
-    unknown: Annotated[Path | None, optional("FOLDER")] = None
+    source: Source
+    """images of classes that the model knows: a folder with one sub-folder per class (of `train`
+    and `test` the latter), a table of paths and labels, a zip, or with --label any images"""
+    label: Label = None
+    unknown: Annotated[Path | None, optional("IMAGES")] = None
     """images of other things, which the model should not know"""
     rename: Rename = ()
     """classes that the model knows under other names than those of their folders"""
@@ -58,7 +61,13 @@ def evaluate_command(argv: list[str]) -> None:
     model = open_predictor(arguments.model, arguments.backbone, arguments.device)
     with Counting("testing") as listen:
         found = evaluate(
-            model, arguments.folder, arguments.unknown, rename, arguments.on_error, listen
+            model,
+            arguments.source,
+            arguments.unknown,
+            rename,
+            arguments.on_error,
+            listen,
+            arguments.label,
         )
     if arguments.json:
         print(json.dumps(found))

@@ -31,8 +31,8 @@ class ForgetArguments:
     """a model file; it is changed"""
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="CLASS")]
     """the class to take out"""
-    images: Annotated[Path | None, optional("FOLDER")] = None
-    """all images that the class was taught by"""
+    images: Annotated[Path | None, optional("IMAGES")] = None
+    """all images that the class was taught by: a folder, a table of paths and labels, or a zip"""
     backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""

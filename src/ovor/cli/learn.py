@@ -16,10 +16,11 @@ from ovor.classifier.lock import check_place, checkpoint_of, locked
 from ovor.cli.arguments import (
     Debug,
     Device,
-    Folder,
+    Label,
     Model,
     OnError,
     Rename,
+    Source,
     optional,
     parse,
     renames,
@@ -36,15 +37,17 @@ from ovor.presets import ALIASES
 
 @dataclass(frozen=True)
 class LearnArguments:
-    """Teach the classes in FOLDER to MODEL: new ones, and more images of those that it knows. Old
+    """Teach the classes in IMAGES to MODEL: new ones, and more images of those that it knows. Old
     images are not needed, and none is kept. Killed at any moment, the model is as before, and
     --resume goes on.
     """
 
     model: Model
     """the model file, such as garden.ovor; made if it does not exist"""
-    folder: Folder
-    """one sub-folder of images per class"""
+    source: Source
+    """a folder with one sub-folder of images per class (of `train` and `test` the former); a table
+    of paths and labels (.csv, .tsv, .jsonl); a zip of either; or with --label any images"""
+    label: Label = None
     backbone: Annotated[str | None, optional("NAME")] = None
     """of a new model: embedded (28-pixel drawings only), a timm name with its tag, or a file
     (default: vit_base_patch16_224.augreg_in21k_ft_in1k). Of an old one: where it is now"""
@@ -158,7 +161,8 @@ def read(
 ) -> tuple[Lesson, list[str]]:
     """Return what is to be learned, and print what the user should know of it."""
     lesson = model.read_task(
-        arguments.folder,
+        arguments.source,
+        arguments.label,
         rename=rename,
         skip_known=arguments.skip_known,
         on_error=arguments.on_error,

@@ -6,33 +6,35 @@ import ovor
 from ovor.cli.arguments import (
     Debug,
     Device,
-    Folder,
     Json,
+    Label,
     Model,
     MovedBackbone,
     OnError,
     Rename,
+    Source,
     parse,
     renames,
 )
 from ovor.cli.changes import changed, images, show
 from ovor.cli.counting import Counting
-from ovor.data.images import at_home
-from ovor.data.task_data import checked, from_folder, labelled, renamed
+from ovor.data.labelled import read_labelled
+from ovor.data.task_data import checked, labelled, renamed
 from ovor.events import ImageChecked
 
 
 @dataclass(frozen=True)
 class UnlearnArguments:
-    """Take the images in FOLDER back out of MODEL, as if they had never been taught. It takes the
+    """Take IMAGES back out of MODEL, as if they had never been taught. It takes the
     very images that were taught, in folders of the same classes. A class that loses its last image
     is gone. This cannot be undone.
     """
 
     model: Model
     """a model file; it is changed"""
-    folder: Folder
-    """one sub-folder of images per class, as for `ovor learn`"""
+    source: Source
+    """as for `ovor learn`: a folder of class folders, a table, a zip, or with --label any images"""
+    label: Label = None
     rename: Rename = ()
     """classes that have other names in the model than their folders"""
     on_error: OnError = "stop"
@@ -66,10 +68,10 @@ def unlearn_command(argv: list[str]) -> None:
 def take_back(
     model: "ovor.Classifier", arguments: UnlearnArguments, rename: dict[str, str], listen: Counting
 ) -> tuple[str, ...]:
-    """Take the folder's images back; returns what the user should know of it, and prints that."""
+    """Take the images back; returns what the user should know of it, and prints that."""
     model.exact("unlearn")  # nobody should wait for all images to hear that it cannot
-    groups, others = from_folder(at_home(arguments.folder))
-    lesson = labelled(renamed(groups, rename), others)
+    groups, notes = read_labelled(arguments.source, arguments.label, "train")
+    lesson = labelled(renamed(groups, rename), notes)
     event = ImageChecked(total=len(lesson.images))
     lesson = checked(lesson, arguments.on_error, lambda _: listen(event))
     for note in lesson.notes:

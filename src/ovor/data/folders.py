@@ -14,10 +14,11 @@ from PIL import Image
 
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing
 from ovor.data.class_names import folder_name, listed
-from ovor.data.images import SUFFIXES, at_home, decode, find_images
+from ovor.data.formats import SUFFIXES
+from ovor.data.images import HIDDEN, at_home, decode, find_images
+from ovor.data.parts import is_part
 from ovor.errors import OvorError
 
-SPLITS = {"train", "test", "val", "valid", "validation"}
 ByClass = dict[str, list[Path]]  # the image files of each class
 
 
@@ -54,7 +55,7 @@ def folder(path: str) -> Dataset:
     if (root / "train").is_dir() and (root / "test").is_dir():
         return _given_split(name, root)
     classes, _ = find_classes(root)
-    if classes.keys() <= SPLITS:  # else they would silently be learned as classes
+    if all(map(is_part, classes)):  # else they would silently be learned as classes
         raise OvorError(
             f"{root} has {listed(list(classes))} but not both 'train' and 'test': "
             "add the missing one, or give the folder that holds the class folders."
@@ -82,15 +83,19 @@ def _files(class_names: Iterable[str], paths: ByClass) -> Files:
     return Files(tuple(chain.from_iterable(groups)), labels)
 
 
+def visible_folders(root: Path) -> list[Path]:
+    """List the folders in a folder, by name; links to folders among them, hidden ones not."""
+    found = (path for path in root.iterdir() if not path.name.startswith(HIDDEN))
+    return sorted(path for path in found if path.is_dir())
+
+
 def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
     """List the image files of every class folder, however deep they lie; and the other files."""
-    entries = sorted(root.iterdir())
-    hidden = (".", "__MACOSX")  # the latter comes of archives made on a Mac
-    folders = [path for path in entries if path.is_dir() and not path.name.startswith(hidden)]
+    folders = visible_folders(root)
     if not folders:
         raise OvorError(f"{root} has no class folders: put the images of each class in one.")
     classes: ByClass = {}
-    others = [path for path in entries if path not in folders]
+    others = sorted(set(root.iterdir()) - set(folders))
     for folder in folders:
         name = folder_name(folder)
         if name in classes:

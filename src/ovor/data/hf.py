@@ -20,7 +20,8 @@ from PIL import Image
 
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing, trainable
 from ovor.data.class_names import listed
-from ovor.data.images import at_home, decode, reason
+from ovor.data.formats import reason
+from ovor.data.images import at_home, decode
 from ovor.data.sources import warn
 from ovor.errors import OvorError
 

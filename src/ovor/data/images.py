@@ -18,12 +18,23 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ovor.data.base import Images, Integers
+from ovor.data.formats import (
+    ADDRESS,
+    FORMATS,
+    HEAD,
+    is_image,
+    kind_of,
+    missing,
+    reader,
+    reason,
+    unreadable,
+)
+from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # Pillow knows more, some of them programs
+HIDDEN = (".", "__MACOSX")  # folders; the latter comes of archives made on a Mac
 Encoded = Path | bytes  # an image file, or the content of one
-Picture = Any  # str, Path, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
+Picture = Any  # str, Path, Packed, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +54,8 @@ def to_image(picture: Picture) -> Image.Image:
     if isinstance(picture, str | Path):
         path = at_home(picture)
         return decode(path, path)
+    if isinstance(picture, Packed):
+        return decode(picture.content(), picture)
     if isinstance(picture, Image.Image):
         return _from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
@@ -64,13 +77,17 @@ def decode(source: Encoded, name: object) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return upright_rgb(source)
+            return _of_any_kind(source, name)
+    except OvorError:
+        raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise OvorError(
             f"The image {name} has more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million "
             "pixels, which could fill the memory: make it smaller, or remove it."
         ) from error
     except FileNotFoundError as error:
+        if ADDRESS.match(str(name)):
+            raise missing(name) from error
         raise OvorError(
             f"The image {name} cannot be read, as there is no such file: check the path."
         ) from error
@@ -81,14 +98,37 @@ def decode(source: Encoded, name: object) -> Image.Image:
         ) from error
 
 
-def upright_rgb(source: Encoded, check: Callable[[Image.Image], None] | None = None) -> Image.Image:
+def _of_any_kind(source: Encoded, name: object) -> Image.Image:
+    """Decode an image; one that is none of the usual kinds as HEIC or AVIF, where that can be."""
+    try:
+        return upright_rgb(source)
+    except UnidentifiedImageError:
+        kind = kind_of(source[:HEAD] if isinstance(source, bytes) else _head(source))
+        if kind is None:
+            raise
+        found = reader(kind)
+        if found is None:
+            raise unreadable(name, kind) from None
+        return upright_rgb(source, formats=(found,))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD)
+
+
+def upright_rgb(
+    source: Encoded,
+    check: Callable[[Image.Image], None] | None = None,
+    formats: tuple[str, ...] = FORMATS,
+) -> Image.Image:
     """Decode an image as a viewer shows it: upright, on white where it is transparent, in RGB.
 
     `check` sees the image before it is decoded, when its size is known, and may raise. Of a moving
     image it is the first frame. Errors are Pillow's own; `reason` puts them in words.
     """
     file = BytesIO(source) if isinstance(source, bytes) else source
-    with Image.open(file, formats=FORMATS) as image:
+    with Image.open(file, formats=formats) as image:
         if check:
             check(image)
         image.load()  # here, where the caller catches what is broken
@@ -110,14 +150,6 @@ def to_rgb(image: Image.Image) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
     return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
-
-
-def reason(error: Exception) -> str:
-    """Say an error in brackets after a path: on one line, without the path that some repeat."""
-    if isinstance(error, UnidentifiedImageError):
-        return "it is empty, or no image"
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(said.split()).rstrip(".") or type(error).__name__
 
 
 def _from_pillow(image: Image.Image) -> Image.Image:
@@ -169,7 +201,7 @@ def spread(pictures: Any) -> list[Picture]:
     if isinstance(pictures, str | Path):
         path = at_home(pictures)
         if not path.exists():
-            raise OvorError(f"There is no file or folder {path}: check the path.")
+            raise missing(path, "file or folder")
         return find_images(path)[0] if path.is_dir() else [path]
     if isinstance(pictures, Image.Image):
         return [pictures]
@@ -195,13 +227,12 @@ def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
     found: list[Path] = []
     others: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=_refuse_closed):
-        left = [n for n in folders if n.startswith(".") or os.path.islink(os.path.join(parent, n))]
+        left = [n for n in folders if n.startswith(HIDDEN) or os.path.islink(f"{parent}/{n}")]
         others += [Path(parent, name) for name in left]
         folders[:] = [name for name in folders if name not in left]
         for name in names:
             path = Path(parent, name)
-            image = name.lower().endswith(SUFFIXES) and not name.startswith(".")
-            (found if image and path.is_file() else others).append(path)
+            (found if is_image(name) and path.is_file() else others).append(path)
     return sorted(found), sorted(others)
 
 

@@ -28,7 +28,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ovor.data.base import Images, Integers, Mask, chance
 from ovor.data.cache import written
 from ovor.data.class_names import listed
-from ovor.data.images import SUFFIXES, at_home, decode, reason
+from ovor.data.formats import SUFFIXES, reason
+from ovor.data.images import at_home, decode
 from ovor.data.sources import warn
 from ovor.errors import OvorError
 

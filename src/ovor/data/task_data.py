@@ -1,4 +1,4 @@
-"""A lesson: the new classes of the next task and their images, from a folder or from memory.
+"""A lesson: the new classes of the next task and their images, from whatever holds them.
 
 All that may be wrong with it is found here, before any time is spent on learning.
 """
@@ -13,14 +13,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from ovor.data.class_names import as_name, check_name, listed
-from ovor.data.folders import SPLITS, find_classes
 from ovor.data.images import Picture, Pictures, at_home, spread
-from ovor.data.sources import held
+from ovor.data.labelled import Groups, Labels, read_labelled
+from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
 OnError = Literal["stop", "skip"]
 T = TypeVar("T")
-Groups = dict[str, list[Picture]]  # the images of each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,24 +46,21 @@ class Lesson:
 
 def read_lesson(
     source: Any,
-    labels: Iterable[Any] | None,
+    labels: Labels | None,
     known: Iterable[str],
     *,
     rename: dict[str, str],
     skip_known: bool,
     more: bool = False,
 ) -> Lesson:
-    """Read a folder of class folders, images and labels, or (image, label) pairs.
+    """Read a folder of class folders, a table, a zip, images and labels, or (image, label) pairs.
 
     With `more`, classes that are known already may get more images.
     """
-    if isinstance(source, str | Path) and labels is None:
-        groups, notes = from_folder(at_home(source))
-    else:
-        groups, notes = from_memory(source, labels), []
+    groups, notes = read_labelled(source, labels, "train")
     groups = renamed(groups, rename)
     for name in groups:
-        check_name(name, f"rename it ({_advice(name, rename)})", "rename the folder")
+        check_name(name, f"rename it ({_advice(name, rename)})", "rename it")
     known = set(known)
     if skip_known or not more:
         groups, left_out = _new_only(groups, known, skip_known, rename)
@@ -87,54 +83,12 @@ def labelled(groups: Groups, notes: list[str]) -> Lesson:
     return Lesson(tuple(groups), Pictures(items, labels), tuple(notes))
 
 
-def from_folder(root: Path) -> tuple[Groups, list[str]]:
-    """Find the images of every class folder, and note what else lies there."""
-    if not root.is_dir():
-        raise OvorError(f"{root} {held(root)}: give a folder with one folder per class in it.")
-    found, others = find_classes(root)
-    if found.keys() <= SPLITS:  # else they would silently be learned as classes
-        raise OvorError(
-            f"{root} has {listed(list(found))}, which look like parts of a data set, not like "
-            f"classes: give one of them, such as {root / next(iter(found))}."
-        )
-    groups: Groups = {name: list(paths) for name, paths in found.items()}
-    if not others:
-        return groups, []
-    names = listed([str(path.relative_to(root)) for path in others])
-    return groups, [f"Not images in a class folder, left out: {names}."]
-
-
-def from_memory(source: Any, labels: Iterable[Any] | None) -> Groups:
-    """Group images by their labels; classes are in the order of their names, as in a folder."""
-    pairs = spread(source)
-    if labels is not None:
-        names = list(labels)
-        if len(pairs) != len(names):
-            raise OvorError(
-                f"There are {len(pairs)} images and {len(names)} labels: give one label each."
-            )
-        pairs = list(zip(pairs, names, strict=True))
-    elif any(
-        not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
-    ):
-        raise OvorError(
-            "Without labels every item must be an (image, label) pair: give pairs, or labels as "
-            "well, or the path of a folder."
-        )
-    if not pairs:
-        raise OvorError("There is no image to learn from: give some.")
-    groups: Groups = {}
-    for picture, label in pairs:
-        if label is None or label != label:  # None and NaN are how tables say that one is missing
-            raise OvorError(f"A label is missing ({label}): give every image one.")
-        groups.setdefault(as_name(str(label)), []).append(picture)
-    return dict(sorted(groups.items()))
-
-
-def as_grouped(values: Sequence[T], source: Any, labels: Iterable[Any] | None) -> list[T]:
+def as_grouped(values: Sequence[T], source: Any, labels: Labels | None) -> list[T]:
     """Return one value an image in the order in which `from_memory` puts the images."""
     if isinstance(source, str | Path):
         raise OvorError("Weights go with images and labels, not with a folder: give those.")
+    if isinstance(labels, str):
+        return list(values)
     names = [pair[1] for pair in spread(source)] if labels is None else list(labels)
     if len(names) != len(values):
         raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
@@ -204,7 +158,7 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
     empty = [name for name, n in zip(left.class_names, left.counts, strict=True) if not n]
     if empty:
         raise OvorError(
-            f"No image of {listed(empty)} can be read: replace them, or remove the folder."
+            f"No image of {listed(empty)} can be read: replace them, or leave the class out."
         )
     return left
 
@@ -215,5 +169,7 @@ def _identity(item: Picture) -> bytes:
         path = at_home(item)
         size = path.stat().st_size if path.exists() else None  # which reading it will complain of
         return repr((path.parent.name, path.name, size)).encode()
+    if isinstance(item, Packed):
+        return repr((item.archive.name, item.name, item.size, item.crc)).encode()
     content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
     return hashlib.sha256(content).digest()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ovor.classifier.evaluate import percent
-from ovor.data.task_data import from_folder
+from ovor.data.labelled import from_folder
 from ovor.errors import in_words
 from ovor.web.errors import ImageFault
 from ovor.web.images import for_each
@@ -32,7 +32,7 @@ class Evaluation:
         self, folder: Path | None, predictor: Predictor, decoders: Executor, limits: Limits
     ):
         self.predictor, self.decoders, self.limits = predictor, decoders, limits
-        found = from_folder(folder)[0] if folder else {}
+        found = from_folder(folder, "test")[0] if folder else {}
         self.images = {n: [UploadedImage("", path) for path in paths] for n, paths in found.items()}
         self.kept: dict[str, int] = {}  # images of clients, by class
         self.kept_bytes = 0

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from PIL import Image, UnidentifiedImageError
 
-from ovor.data.images import reason, upright_rgb
+from ovor.data.formats import reason
+from ovor.data.images import upright_rgb
 from ovor.errors import one_line
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.settings import Limits
