@@ -147,7 +147,8 @@ class Run:
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
-    """embedded, a timm name with its tag, or a .safetensors, .pth or .npz file"""
+    """embedded, small, base or large (DINOv2 with registers), a timm name with its tag, or a
+    .safetensors, .pth or .npz file"""
     num_heads: Annotated[int, Field(ge=0)] = 0
     """attention heads of the backbone; 0: as its file says, or one per 64 of its width"""
     transform: Transform = field(default_factory=Transform)
