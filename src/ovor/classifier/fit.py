@@ -34,6 +34,7 @@ from ovor.training.loop import beginning, learn_task, train_step
 HOLDS_OUT = 6  # images that a class must have to give one away
 STEPS = 5  # of an epoch, at least, where there are images enough for batches of SMALLEST
 SMALLEST = 8
+PATIENCE = 2.0  # seconds that are enough to tell how long all images will take
 
 
 @dataclass(frozen=True)
@@ -187,23 +188,43 @@ def estimate(past: Snapshot, lesson: Lesson, hold_out: float) -> Estimate:
     run, number = context.run, len(past.tasks)
     learner.begin_task(len(lesson.class_names), (run.seed, number))
     epochs = learner.epochs(run, number)
-    images, labels = next(training_batches(context, number, 0, run.batch_size))
-    labels = labels - context.tasks[number].start
-    seconds = 0.0
-    for _ in range(2):
-        start = time.perf_counter()
-        if epochs:
-            size = images_at_once(context) if learner.separable else len(images)
-            optimizer = learner.optimizer(run)
-            train_step(learner.train(), optimizer, context.fabric.backward, images, labels, size)
-        else:
-            with torch.no_grad():
-                learner.eval().features(images)
-        seconds = (time.perf_counter() - start) / len(images)
+    seconds = seconds_per_image(context, learner, number, training=epochs > 0)
     head_phase = run.vor.epochs if run.vor else 0
     steps = max(1, epochs - head_phase) * len(context.tasks[number].train)
     looks = head_phase * len(context.tasks[number].train) + len(context.tasks[number].test)
     return Estimate(seconds * (steps + looks / 2), used_memory(context.fabric.device) / 2**20)
+
+
+def seconds_per_image(context: Context, learner: Learner, task: int, *, training: bool) -> float:
+    """Return how long an image takes to be read and learned from.
+
+    Of methods that train, by a whole step; else by ever more images, for as long as one waits.
+    """
+    run, at_once, start = context.run, images_at_once(context), time.perf_counter()
+    images, labels = next(
+        training_batches(context, task, 0, run.batch_size if training else at_once)
+    )
+    # Other processes read while this one computes.
+    reading = 0.0 if run.workers else (time.perf_counter() - start) / len(images)
+    labels = labels - context.tasks[task].start
+
+    def timed(count: int) -> float:
+        start = time.perf_counter()
+        if training:
+            size, optimizer = at_once if learner.separable else count, learner.optimizer(run)
+            train_step(learner.train(), optimizer, context.fabric.backward, images, labels, size)
+        else:
+            with torch.no_grad():
+                learner.eval().features(images[:count])
+        return time.perf_counter() - start
+
+    count, spent = len(images) if training else 1, 0.0
+    took = timed(count)  # does not count: much is set up
+    while not spent or (count < len(images) and spent < PATIENCE):
+        count = min(2 * count, len(images))
+        took = timed(count)
+        spent += took
+    return reading + took / count
 
 
 def used_memory(device: torch.device) -> float:
