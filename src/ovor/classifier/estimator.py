@@ -111,7 +111,7 @@ class Estimator:
         if self._transform:
             return self._transform
         transform = self.run().transform
-        return replace(transform, size=self.network().vit.arch.input_size(transform.size))
+        return replace(transform, size=self.network().encoder.input_size(transform.size))
 
     def torch_device(self) -> torch.device:
         """Return where to predict; learning asks Fabric."""
