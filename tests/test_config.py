@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ovor.config import RUN, Npos, Run, Vor
+from ovor.config import RUN, Npos, Run, Transform, Vor
 from ovor.errors import OvorError
 from ovor.experiments.folder import read_run
 
@@ -41,3 +41,39 @@ def test_they_are_refused_where_they_meant_something(
 ) -> None:
     with pytest.raises(OvorError, match=words):
         read_run(file_with(tmp_path, **removed))
+
+
+def test_one_number_for_all_channels_is_read_as_it_was_written(tmp_path: Path) -> None:
+    content = json.loads(RUN.dump_json(Run(transform=Transform(mean=0.5, std=0.2))))
+    del content["transform"]["interpolation"]  # as in files of older versions
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    found = read_run(path).transform
+    assert (found.mean, found.std, found.interpolation) == (0.5, 0.2, "bilinear")
+
+
+def test_three_numbers_come_back_from_a_file(tmp_path: Path) -> None:
+    run = Run(transform=Transform(mean=(0.485, 0.456, 0.406), interpolation="bicubic"))
+    path = tmp_path / "run.json"
+    path.write_bytes(RUN.dump_json(run))
+    assert read_run(path) == run
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        ({"mean": [0.5, 0.5]}, "transform.mean"),
+        ({"std": 0}, "transform.std must be from 0.001 to 1000, not 0"),
+        ({"std": [0.2, 0.2, 0]}, "transform.std must be from 0.001 to 1000, not 0"),
+        ({"mean": float("nan")}, "transform.mean must be from -100 to 100, not nan"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused(
+    transform: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    content = json.loads(RUN.dump_json(Run()))
+    content["transform"].update(transform)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(OvorError, match=words):
+        read_run(path)

@@ -15,6 +15,7 @@ STRICT = ConfigDict(extra="forbid")
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Channels = float | tuple[float, float, float]
 Scenario = Literal["classes", "repetition", "stream"]
 
 REMOVED_FROM_NPOS = {"per_class": False, "sample": 0}  # older files have them, at these defaults
@@ -95,12 +96,21 @@ class Transform:
     """probability of a horizontal flip in training"""
     crop_pct: Annotated[float, Field(ge=0.1, le=1)] = 0.875
     """test images: the shorter side becomes size / crop_pct, then the centre is cropped"""
-    mean: Annotated[float, Field(ge=-100, le=100)] = 0.0
-    """0 as in the paper, although most checkpoints were trained with 0.5"""
-    std: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
+    mean: Annotated[Channels, tyro.conf.arg(metavar="NUMBER | RED GREEN BLUE")] = 0.0
+    """one number, or three for red, green and blue; 0 as in the paper"""
+    std: Annotated[Channels, tyro.conf.arg(metavar="NUMBER | RED GREEN BLUE")] = 1.0
     """pixels in [0, 1] are normalised as (x - mean) / std"""
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+    """how images are scaled"""
 
     def __post_init__(self) -> None:
+        limits = {"mean": (self.mean, -100, 100), "std": (self.std, 0.001, 1000)}
+        for name, (given, least, most) in limits.items():
+            for number in given if isinstance(given, tuple) else (given,):
+                if not least <= number <= most:
+                    raise ValueError(
+                        f"transform.{name} must be from {least} to {most}, not {number}"
+                    )
         for name, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
             if low > high:
                 raise ValueError(f"transform.{name} must grow, not ({low}, {high})")
@@ -137,7 +147,8 @@ class Run:
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
-    """embedded, a timm name with its tag, or a .safetensors, .pth or .npz file"""
+    """embedded, small, base or large (DINOv2 with registers), a timm name with its tag, or a
+    .safetensors, .pth or .npz file"""
     num_heads: Annotated[int, Field(ge=0)] = 0
     """attention heads of the backbone; 0: as its file says, or one per 64 of its width"""
     transform: Transform = field(default_factory=Transform)

@@ -108,6 +108,13 @@ class ImagesPredicted:
     total: int
 
 
+@dataclass(frozen=True)
+class Note:
+    """A sentence for whoever watches."""
+
+    text: str
+
+
 Event = (
     RunBegins
     | TrainStep
@@ -121,6 +128,7 @@ Event = (
     | WorkerStarts
     | ImageChecked
     | ImagesPredicted
+    | Note
 )
 Recorded = RunBegins | EpochEnds | TaskEnds | RunEnds | WorkerStarts
 Listener = Callable[[Event], None]

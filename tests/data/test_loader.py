@@ -70,7 +70,7 @@ def test_views_are_drawn_from_the_plain_seed_sequence(seed: int, workers: int) -
     assert labels.tolist() == LABELS[order].tolist()
     for view, index in zip(views, TASK[order].tolist(), strict=True):
         drawn = draw_view(TRANSFORM, 24, 20, np.random.default_rng((VIEW, seed, 2, 3, index)))
-        expected = train_view(NOISE.image(index), drawn, TRANSFORM.size)
+        expected = train_view(NOISE.image(index), drawn, TRANSFORM)
         assert np.array_equal(view.numpy(), np.asarray(expected))
 
 

@@ -38,9 +38,11 @@ def test_the_whole_image_at_its_own_size_is_unchanged() -> None:
     pixels = np.arange(28 * 28 * 3, dtype=np.uint32).reshape(28, 28, 3).astype(np.uint8)
     image = Image.fromarray(pixels)
     whole = (0, 0, 28, 28)
-    assert np.array_equal(train_view(image, View(whole, False), 28), pixels)
-    assert np.array_equal(train_view(image, View(whole, True), 28), pixels[:, ::-1])
-    assert np.array_equal(central_view(image, Transform(size=28, crop_pct=1.0)), pixels)
+    for interpolation in ("bilinear", "bicubic"):
+        own = Transform(size=28, crop_pct=1.0, interpolation=interpolation)
+        assert np.array_equal(train_view(image, View(whole, False), own), pixels)
+        assert np.array_equal(train_view(image, View(whole, True), own), pixels[:, ::-1])
+        assert np.array_equal(central_view(image, own), pixels)
 
 
 @given(st.floats(-1, 1), st.floats(0.01, 10))
@@ -51,3 +53,29 @@ def test_pixels_become_normalised_channels_first_floats(mean: float, std: float)
     assert ours.dtype == torch.float32
     assert ours.is_contiguous()
     assert np.array_equal(ours.numpy(), expected.transpose(0, 3, 1, 2))
+
+
+def test_every_channel_has_its_own_mean_and_std() -> None:
+    pixels = torch.arange(2 * 5 * 4 * 3, dtype=torch.uint8).reshape(2, 5, 4, 3)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    all_three = normalised(pixels, Transform(size=4, mean=mean, std=std))
+    for channel in range(3):
+        one = Transform(size=4, mean=mean[channel], std=std[channel])
+        assert torch.equal(all_three[:, channel], normalised(pixels, one)[:, channel])
+
+
+@given(st.floats(-1, 1), st.floats(0.01, 10))
+def test_three_equal_numbers_mean_the_same_as_one(mean: float, std: float) -> None:
+    pixels = torch.arange(256 * 3).to(torch.uint8).reshape(4, 16, 4, 3)
+    one = normalised(pixels, Transform(size=4, mean=mean, std=std))
+    three = Transform(size=4, mean=(mean, mean, mean), std=(std, std, std))
+    assert torch.equal(normalised(pixels, three), one)
+
+
+def test_a_small_view_by_bicubic_is_another_than_by_bilinear() -> None:
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 40, 3), dtype=np.uint8))
+    found = [
+        np.asarray(central_view(image, Transform(size=14, interpolation=interpolation)))
+        for interpolation in ("bilinear", "bicubic")
+    ]
+    assert not np.array_equal(*found)

@@ -157,13 +157,36 @@ def test_timm_name_is_fetched_once(
         if local_files_only:
             return find(repo, file, cache_dir=cache_dir, local_files_only=True)
         fetched.append((repo, file))
+        if file == "config.json":
+            raise OSError("it has none")
         return cache(tensors, cache_dir, repo.removeprefix("timm/"))
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    repo = "timm/deit3_small_patch16_224.fb_in1k"
     for _ in range(2):
         backbone = load_backbone("deit3_small_patch16_224.fb_in1k", cache_dir=tmp_path)
         assert torch.equal(backbone.vit.pos_embed, vit.pos_embed)
-    assert fetched == [("timm/deit3_small_patch16_224.fb_in1k", "model.safetensors")]
+    assert fetched == [(repo, "model.safetensors"), (repo, "config.json")]
+
+
+@pytest.mark.parametrize("size", ["small", "base", "large"])
+def test_short_names_are_those_of_dinov2_with_registers(
+    size: str, tensors: Tensors, vit: VisionTransformer, tmp_path: Path
+) -> None:
+    full = f"vit_{size}_patch14_reg4_dinov2.lvd142m"
+    file = cache(tensors, tmp_path, full)
+    backbone = load_backbone(size, cache_dir=tmp_path)
+    check_is(backbone, vit, file)
+    assert (backbone.name, backbone.source) == (size, f"hub: timm/{full}")
+    assert backbone.preprocessing is not None
+    assert backbone.preprocessing.said_by == "DINOv2, known by its name"
+
+
+def test_short_name_offline_and_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    full = "timm/vit_small_patch14_reg4_dinov2.lvd142m"
+    check_refusal("small", full, "model.safetensors", "give its path", "HF_HUB_CACHE")
 
 
 # What is read off the tensors
@@ -263,7 +286,7 @@ def test_missing_embedded_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_unknown_names_and_bare_timm_names() -> None:
-    check_refusal("resnet", '"resnet"', '"embedded"', NAME)
+    check_refusal("resnet", '"resnet"', '"embedded"', '"small", "base", "large"', NAME)
     for name in ("vit_base_patch16_224", "vit_small_patch14_dinov2"):
         check_refusal(name, f'"{name}"', "augreg2_in21k_ft_in1k", "not the paper's", f'"{NAME}"')
 

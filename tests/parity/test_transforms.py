@@ -1,11 +1,13 @@
-"""Our Pillow transforms against torchvision's, bit for bit."""
+"""Our Pillow transforms against torchvision's and timm's, bit for bit."""
+
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from oracles import torchvision
+from oracles import timm, torchvision
 from ovor.config import Transform
 from ovor.data.transforms import draw_view, train_view
 from ovor.data.transforms import normalised as our_floats
@@ -45,7 +47,7 @@ def test_training_views_equal_torchvision_for_the_same_draw(
             image, upper, left, lower - upper, right - left, [side, side]
         )
         expected = tv.functional.hflip(expected) if view.flipped else expected
-        ours = tensor(train_view(image, view, side), transform)
+        ours = tensor(train_view(image, view, transform), transform)
         assert torch.equal(ours, normalised(expected, transform))
 
 
@@ -56,6 +58,34 @@ def test_test_views_equal_torchvision(size: tuple[int, int], side: int, shorter:
     expected = tv.Compose([tv.Resize(shorter), tv.CenterCrop(side)])(image)
     ours = tensor(central_view(image, transform), transform)
     assert torch.equal(ours, normalised(expected, transform))
+
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("side", "crop_pct", "interpolation", "numbers"),
+    [
+        (224, 1.0, "bicubic", IMAGENET),
+        (224, 0.9, "bicubic", HALF),
+        (98, 0.875, "bilinear", IMAGENET),
+    ],
+)
+def test_test_views_equal_those_that_timm_evaluates_with(
+    size: tuple[int, int],
+    side: int,
+    crop_pct: float,
+    interpolation: Literal["bilinear", "bicubic"],
+    numbers: dict[str, tuple[float, float, float]],
+) -> None:
+    theirs = timm.data.create_transform(
+        (3, side, side), interpolation=interpolation, crop_pct=crop_pct, **numbers
+    )
+    ours = Transform(size=side, crop_pct=crop_pct, interpolation=interpolation, **numbers)
+    image = noise(*size)
+    assert torch.equal(tensor(central_view(image, ours), ours), theirs(image))
 
 
 @pytest.mark.parametrize("size", SIZES)

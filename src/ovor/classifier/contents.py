@@ -6,9 +6,11 @@ from typing import Any
 from ovor.classifier.exact import Exact
 from ovor.classifier.file import Description, Model, backbone_of, learner_of
 from ovor.classifier.memory import Memory
+from ovor.config import RUN, Transform
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
 from ovor.learners.moments import MOMENTS
+from ovor.tensor_file import load_tensors
 
 
 def contents(model: Memory, about: Description) -> Model:
@@ -30,6 +32,7 @@ def parameters(about: Description, backbone: str | None) -> dict[str, Any]:
         "method": run.name,
         "false_alarms": about.false_alarms,
         "hold_out": about.hold_out,
+        "image_size": run.transform.size or None,
         **{name: getattr(run, name) for name in same},
     }
 
@@ -50,6 +53,18 @@ def restore(found: Memory, model: Model, path: Path, backbone: str | None) -> No
         found._exact = read_exact(model, learner, classes, path)
     found.adopt(learner, about.tasks)
     found.expected_, found._lesson, found._sums = about.expected, about.lesson, about.sums
+
+
+def begun_with(checkpoint: Path, size: int | None) -> Transform | None:
+    """Return how an unfinished first lesson sees its images, unless another size is asked for.
+
+    A version that did not ask the backbone may have begun it.
+    """
+    if not checkpoint.exists():
+        return None
+    run = load_tensors(checkpoint)[1].get("about", {}).get("run")
+    found = run and RUN.validate_python(run).transform
+    return found if found and size in (None, found.size) else None
 
 
 def read_exact(model: Model, learner: Analytic, classes: int, path: Path) -> Exact:

@@ -11,6 +11,7 @@ from ovor.classifier.file import TaskInfo
 from ovor.classifier.prediction import Names
 from ovor.config import Run, Transform
 from ovor.encoders import Backbone, load_backbone
+from ovor.encoders.preprocessing import Preprocessing, doubt
 from ovor.encoders.weights import PAPER
 from ovor.errors import OvorError, explain
 from ovor.learners import at_once, parse_options, takes_vor
@@ -40,6 +41,8 @@ class Estimator:
     device: str = "auto"
     workers: int = 0
     num_heads: int = 0
+    image_size: int | None = None
+    """side of the square that the network sees of an image; by default one that fits the network"""
 
     def __post_init__(self) -> None:
         self.tasks_: tuple[TaskInfo, ...] = ()
@@ -61,6 +64,11 @@ class Estimator:
                 )
             if name in ("backbone", "method") and self.tasks_:
                 raise OvorError(f"The {name} is fixed once something is learned: make a new one.")
+            if name == "image_size" and self.tasks_ and value not in (None, self.transform().size):
+                raise OvorError(
+                    f"The model has learned from images of {self.transform().size} pixels, and "
+                    "others would not fit them: leave the size out, or make a new model."
+                )
             setattr(self, name, value)
         return self
 
@@ -110,8 +118,22 @@ class Estimator:
         """Return how images become the network's input, which has a real size here."""
         if self._transform:
             return self._transform
-        transform = self.run().transform
-        return replace(transform, size=self.network().encoder.input_size(transform.size))
+        network, transform = self.network(), self.run().transform
+        try:
+            if self._loaded is None:  # a model file has its own, which stays
+                transform = fitted(transform, network.preprocessing, self.image_size)
+            return replace(transform, size=network.encoder.input_size(transform.size))
+        except ValidationError as error:
+            raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
+
+    def doubt(self) -> str:
+        """Return a sentence if a model begins with a backbone whose pixels can only be guessed."""
+        own = None if self.tasks_ else self.network().preprocessing
+        return doubt(own, self.backbone) if own and own.guessed else ""
+
+    def settled(self) -> Run:
+        """Return the settings with the images' own, for which the backbone is loaded."""
+        return replace(self.run(), transform=self.transform())
 
     def torch_device(self) -> torch.device:
         """Return where to predict; learning asks Fabric."""
@@ -120,6 +142,21 @@ class Estimator:
         if self.device not in ("auto", "cpu", found.type):
             raise OvorError(f"There is no device {self.device!r} here: use cpu or auto.")
         return torch.device("cpu") if self.device == "cpu" else found
+
+
+def fitted(transform: Transform, own: Preprocessing | None, size: int | None) -> Transform:
+    """Return how images become what the network was trained with, at this size if one is given."""
+    if own is None:
+        return replace(transform, size=size or transform.size)
+    mean, std = (x[0] if len(set(x)) == 1 else x for x in (own.mean, own.std))
+    return replace(
+        transform,
+        size=size or own.size,
+        mean=mean,
+        std=std,
+        crop_pct=own.crop_pct,
+        interpolation=own.interpolation,
+    )
 
 
 PARAMETERS = tuple(field.name for field in fields(Estimator))

@@ -53,7 +53,7 @@ def learn_exactly(
     about = {
         "past": past,
         "lesson": lesson.fingerprint(),
-        "run": RUN.dump_python(model.run().essence, mode="json"),
+        "run": RUN.dump_python(model.settled().essence, mode="json"),
         "once": digests is not None,
         "weights": None if counted is None else digest({"weights": counted}, {}),
     }

@@ -34,6 +34,7 @@ from ovor.training.loop import beginning, learn_task, train_step
 HOLDS_OUT = 6  # images that a class must have to give one away
 STEPS = 5  # of an epoch, at least, where there are images enough for batches of SMALLEST
 SMALLEST = 8
+PATIENCE = 4.0  # seconds that a step may take to tell how long all of them will
 
 
 @dataclass(frozen=True)
@@ -187,23 +188,41 @@ def estimate(past: Snapshot, lesson: Lesson, hold_out: float) -> Estimate:
     run, number = context.run, len(past.tasks)
     learner.begin_task(len(lesson.class_names), (run.seed, number))
     epochs = learner.epochs(run, number)
-    images, labels = next(training_batches(context, number, 0, run.batch_size))
-    labels = labels - context.tasks[number].start
-    seconds = 0.0
-    for _ in range(2):
-        start = time.perf_counter()
-        if epochs:
-            size = images_at_once(context) if learner.separable else len(images)
-            optimizer = learner.optimizer(run)
-            train_step(learner.train(), optimizer, context.fabric.backward, images, labels, size)
-        else:
-            with torch.no_grad():
-                learner.eval().features(images)
-        seconds = (time.perf_counter() - start) / len(images)
+    seconds = seconds_per_image(context, learner, number, training=epochs > 0)
     head_phase = run.vor.epochs if run.vor else 0
     steps = max(1, epochs - head_phase) * len(context.tasks[number].train)
     looks = head_phase * len(context.tasks[number].train) + len(context.tasks[number].test)
     return Estimate(seconds * (steps + looks / 2), used_memory(context.fabric.device) / 2**20)
+
+
+def seconds_per_image(context: Context, learner: Learner, task: int, *, training: bool) -> float:
+    """Return how long an image takes to be read and learned from.
+
+    Nobody waits for a more exact answer than a few seconds give.
+    """
+    run, at_once, start = context.run, images_at_once(context), time.perf_counter()
+    images, labels = next(
+        training_batches(context, task, 0, run.batch_size if training else at_once)
+    )
+    # Other processes read while this one computes.
+    reading = 0.0 if run.workers else (time.perf_counter() - start) / len(images)
+    labels = labels - context.tasks[task].start
+
+    def timed(count: int) -> float:
+        start = time.perf_counter()
+        if training:
+            size, optimizer = at_once if learner.separable else count, learner.optimizer(run)
+            train_step(learner.train(), optimizer, context.fabric.backward, images, labels, size)
+        else:
+            with torch.no_grad():
+                learner.eval().features(images[:count])
+        return time.perf_counter() - start
+
+    if training:
+        first = timed(len(images))
+        return reading + (first if first > PATIENCE else timed(len(images))) / len(images)
+    count = max(1, min(len(images), int(PATIENCE / timed(1))))
+    return reading + timed(count) / count
 
 
 def used_memory(device: torch.device) -> float:

@@ -261,7 +261,7 @@ class Memory(Estimator):
 
     def about(self) -> Description:
         """Return all that a model file says in words."""
-        run, network = self.run(), self.network()
+        run, network = self.settled(), self.network()
         try:
             return Description(
                 run=run,

@@ -10,6 +10,7 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from PIL import Image
 from torch import Tensor
 
 from ovor.classifier import hub
-from ovor.classifier.contents import contents, parameters, restore
+from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
 from ovor.classifier.file import (
     DESCRIPTION,
@@ -132,6 +133,8 @@ class Classifier(Memory):
             on_error=on_error,
             listen=listen,
         )
+        if said := self.doubt():
+            warnings.warn(said, stacklevel=2)
         with tempfile.TemporaryDirectory() as folder:
             where = Path(checkpoint) if checkpoint else Path(folder, "checkpoint")
             self.learn_task(lesson, where, listen, once=once, weights=weights)
@@ -173,6 +176,8 @@ class Classifier(Memory):
         weights: Sequence[float] | None = None,
     ) -> None:
         """Learn what was read, saving the state from time to time."""
+        if not self.tasks_:
+            self._transform = begun_with(checkpoint, self.image_size)
         if self.run().method == "analytic":
             past = self.snapshot().digest
             learn_exactly(self, lesson, checkpoint, listen, once=once, weights=weights, past=past)
@@ -199,7 +204,7 @@ class Classifier(Memory):
         state = self._learner.learned_state() if self._learner else {}
         said = DESCRIPTION.dump_python(self.about(), mode="json")
         mark = digest({name: x.cpu().contiguous() for name, x in state.items()}, said["tasks"])
-        return Snapshot(self.run(), self.network(), self.tasks_, state, mark)
+        return Snapshot(self.settled(), self.network(), self.tasks_, state, mark)
 
     def forget(self, name: str, images: Any = None, *, listen: Listener = silent) -> Self:
         """Take a class out. With its `images` nothing stays of it in sums, where they are exact.

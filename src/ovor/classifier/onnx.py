@@ -41,8 +41,11 @@ class OnnxClassifier:
     def __init__(self, session: Any, about: dict[str, Any]) -> None:
         """Take a session of onnxruntime, and the metadata of its file."""
         self.session, self.about = session, about
+        said = about["preprocessing"]
         self.transform = Transform(
-            size=about["preprocessing"]["size"], crop_pct=about["preprocessing"]["crop_pct"]
+            size=said["size"],
+            crop_pct=said["crop_pct"],
+            interpolation=said.get("interpolation", "bilinear"),  # older exports do not say
         )
 
     @classmethod

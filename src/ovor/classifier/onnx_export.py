@@ -15,6 +15,7 @@ from ovor.atomic import write_atomically
 from ovor.classifier.model import Classifier
 from ovor.classifier.onnx import INSTALL, SCHEMA, check_place, open_session, sealed
 from ovor.config import Transform
+from ovor.data.transforms import channels
 from ovor.errors import OvorError
 
 KIND = "ovor classifier"
@@ -55,10 +56,14 @@ def exported(model: Classifier) -> tuple[bytes, float]:
 class Graph(nn.Module):
     """Pixels from 0 to 1 -> logits of all classes, and the margin of the most willing task."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, model: Classifier, transform: Transform) -> None:
         super().__init__()
         self.learner = model.learner().eval()
-        self.mean, self.std = transform.mean, transform.std
+        self.register_buffer("mean", channels(transform.mean))
+        self.register_buffer("std", channels(transform.std))
         self.judge = model.judge()
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,13 +84,14 @@ def describe(model: Classifier, transform: Transform) -> dict[str, Any]:
         "backbone": {"name": model.network().name, "sha256": model.network().sha256},
         "preprocessing": {
             "color": "RGB, transparent pixels on white, upright as EXIF says",
-            "resize": f"shorter side to {int(transform.size / transform.crop_pct)}, bilinear with "
-            "antialiasing (Pillow's)",
+            "resize": f"shorter side to {int(transform.size / transform.crop_pct)}, "
+            f"{transform.interpolation} with antialiasing (Pillow's)",
             "crop": f"central {transform.size} x {transform.size}",
             "scale": "divide bytes by 255",
             "normalise": f"in the graph: (x - {transform.mean}) / {transform.std}",
             "size": transform.size,
             "crop_pct": transform.crop_pct,
+            "interpolation": transform.interpolation,
         },
     }
 

@@ -50,6 +50,13 @@ def inspection(path: Path) -> dict[str, Any]:
             "sha256": about.backbone.sha256,
             "bundled": about.backbone.bundled,
         },
+        "images": {
+            "size": about.run.transform.size or None,
+            "mean": about.run.transform.mean,
+            "std": about.run.transform.std,
+            "crop_pct": about.run.transform.crop_pct,
+            "interpolation": about.run.transform.interpolation,
+        },
         "numbers": numbers(model.state),
         "false_alarms": about.false_alarms,
         "exact": about.run.method == "analytic",
@@ -92,13 +99,29 @@ def print_inspection(found: dict[str, Any]) -> None:
         f"numbers, {size(found['bytes'])}; false alarms aimed at: "
         f"{100 * found['false_alarms']:g} %\n"
         f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
-        f"{'in the file' if backbone['bundled'] else 'not in the file'}"
+        f"{'in the file' if backbone['bundled'] else 'not in the file'}\n"
+        f"images: {images_in_words(found['images'])}"
         + ("\nDigests of learned images are kept (--once)." if found["once"] else "")
         + ("" if found["learns"] else "\nFor predicting only: it has no sums to learn more with."),
         highlight=False,
         soft_wrap=True,
         markup=False,
     )
+
+
+def images_in_words(images: dict[str, Any]) -> str:
+    """Return how a model sees images."""
+    side = (
+        f"{images['size']} x {images['size']} pixels" if images["size"] else "its backbone's size"
+    )
+    mean, std = (spaced(images[name]) for name in ("mean", "std"))
+    return f"{side}, {images['interpolation']}, mean {mean}, std {std}"
+
+
+def spaced(numbers: float | tuple[float, ...]) -> str:
+    """Return one number or three as people write them."""
+    each = numbers if isinstance(numbers, tuple) else (numbers,)
+    return " ".join(f"{number:g}" for number in each)
 
 
 def class_table(found: dict[str, Any]) -> Table:

@@ -33,6 +33,17 @@ from ovor.errors import OvorError
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES, usual_backbone
 
+SETTINGS = (
+    "epochs",
+    "batch_size",
+    "lr",
+    "seed",
+    "false_alarms",
+    "hold_out",
+    "workers",
+    "image_size",
+)
+
 
 @dataclass(frozen=True)
 class LearnArguments:
@@ -46,9 +57,9 @@ class LearnArguments:
     folder: Folder
     """one sub-folder of images per class"""
     backbone: Annotated[str | None, optional("NAME")] = None
-    """of a new model: photos (default if installed), embedded (28-pixel drawings only), a timm name
-    with its tag (else default: vit_base_patch16_224.augreg_in21k_ft_in1k), or a file. Of an old
-    one: where it is now"""
+    """of a new model: photos (default if installed), small, base or large (DINOv2, photographs),
+    embedded (28-pixel drawings only), timm:NAME, onnx:FILE, a timm name with its tag (else default:
+    vit_base_patch16_224.augreg_in21k_ft_in1k), or a file. Of an old one: where it is now"""
     method: Annotated[str | None, optional("NAME")] = None
     """of a new model (default: analytic, one pass and exact; others, such as ovor, train for epochs
     and take new classes only)"""
@@ -84,6 +95,9 @@ class LearnArguments:
     """processes that load images (default: 0)"""
     num_heads: Annotated[Count | None, optional("INT")] = None
     """attention heads of a new model's backbone, if they are not 64 wide"""
+    image_size: Annotated[Count | None, optional("INT")] = None
+    """pixels of a side that a new model sees of an image; more show more, and take longer (default:
+    what its backbone was trained with, such as 224)"""
     json: bool = False
     """print what was learned as JSON, and nothing else"""
     debug: Debug = False
@@ -114,6 +128,7 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
         "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),
         "known_classes": len(model.classes_),
         "backbone": model.network().name,
+        "image_size": model.transform().size,
         "method": model.run().name,
         "seconds": round(cost.seconds, 1),
         "megabytes": round(cost.megabytes),
@@ -170,11 +185,7 @@ def read(
 
 def open_model(arguments: LearnArguments) -> "ovor.Classifier":
     """Return the model as it is in its file, or a new one."""
-    settings = {
-        name: value
-        for name in ("epochs", "batch_size", "lr", "seed", "false_alarms", "hold_out", "workers")
-        if (value := getattr(arguments, name)) is not None
-    }
+    settings = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
     if arguments.model.exists():
         model = ovor.Classifier.load(
             arguments.model, backbone=arguments.backbone, device=arguments.device
@@ -239,6 +250,8 @@ def check_method(model: "ovor.Classifier", method: str) -> None:
 
 def cautions(model: "ovor.Classifier", lesson: Lesson) -> Iterator[str]:
     """Yield a sentence for each thing that is allowed and probably not meant."""
+    if said := model.doubt():
+        yield said
     first = lesson.images.image(0)
     if model.backbone == "embedded" and min(first.size) > 2 * model.transform().size:
         yield (
@@ -251,7 +264,8 @@ def plan_in_words(plan: dict[str, Any]) -> str:
     """Return what learning would take, in sentences."""
     classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
     return (
-        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}:\n{classes}\n"
+        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}, from "
+        f"{plan['image_size']} x {plan['image_size']} pixels of an image:\n{classes}\n"
         f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
         "on these images. Nothing was learned."
     )

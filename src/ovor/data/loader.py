@@ -94,7 +94,7 @@ def _random_view(
 ) -> Image.Image:
     image = images.image(index)
     rng = np.random.default_rng(np.array([*stream, index], np.uint32))
-    return train_view(image, draw_view(transform, *image.size, rng), transform.size)
+    return train_view(image, draw_view(transform, *image.size, rng), transform)
 
 
 def _plain_view(images: Images, transform: Transform, index: int) -> Image.Image:

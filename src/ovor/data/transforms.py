@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from ovor.config import Transform
+from ovor.config import Channels, Transform
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LONGEST = 50  # times the shorter side
 TRIES = 10  # crops that may stick out of the image before the central one is taken
+RESAMPLING = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
 Box = tuple[int, int, int, int]
 
 
@@ -57,10 +61,11 @@ def _central_box(ratio: tuple[float, float], width: int, height: int) -> Box:
     return left, upper, left + w, upper + h
 
 
-def train_view(image: Image.Image, view: View, size: int) -> Image.Image:
+def train_view(image: Image.Image, view: View, transform: Transform) -> Image.Image:
     """Cut out the view, scale it to a square, and flip it if it is to be."""
     # Not resize(box=...): it also looks at the pixels around the box.
-    image = image.crop(view.box).resize((size, size), Image.Resampling.BILINEAR)
+    size, resample = transform.size, RESAMPLING[transform.interpolation]
+    image = image.crop(view.box).resize((size, size), resample)
     return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if view.flipped else image
 
 
@@ -70,7 +75,7 @@ def test_view(image: Image.Image, transform: Transform) -> Image.Image:
     size, shorter = transform.size, min(image.size)
     scaled = int(size / transform.crop_pct)
     width, height = (scaled * side // shorter for side in image.size)
-    image = image.resize((width, height), Image.Resampling.BILINEAR)
+    image = image.resize((width, height), RESAMPLING[transform.interpolation])
     left, upper = round((width - size) / 2), round((height - size) / 2)
     return image.crop((left, upper, left + size, upper + size))
 
@@ -91,5 +96,14 @@ def normalised(pixels: "Tensor", transform: Transform) -> "Tensor":
     channels_first = pixels.permute(0, 3, 1, 2)
     images = channels_first.to(torch.float32, memory_format=torch.contiguous_format)
     # As tensors: by a plain number CUDA would not divide but multiply, to other last bits.
-    largest, std = (torch.full((), x, device=pixels.device) for x in (255.0, transform.std))
-    return images.div_(largest).sub_(transform.mean).div_(std)
+    largest, mean, std = (
+        channels(x).to(pixels.device) for x in (255.0, transform.mean, transform.std)
+    )
+    return images.div_(largest).sub_(mean).div_(std)
+
+
+def channels(numbers: Channels) -> "Tensor":
+    """Return one number, or one a channel, in a shape that goes with B, 3, H, W."""
+    import torch
+
+    return torch.tensor(numbers, dtype=torch.float32).reshape(-1, 1, 1)

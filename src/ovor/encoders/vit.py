@@ -45,9 +45,12 @@ class Architecture:
         """Return the side of the square input in pixels: the one wanted, or for 0 its own."""
         size = wanted or self.image_size
         if size % self.patch_size:
+            smaller = size // self.patch_size * self.patch_size
+            near = [n for n in (smaller, smaller + self.patch_size) if n]
             raise OvorError(
-                f"transform.size {size} is not a multiple of the backbone's patches of "
-                f"{self.patch_size}: use {self.image_size}, its own, or another multiple."
+                f"An image size of {size} is not a multiple of the backbone's patches of "
+                f"{self.patch_size} pixels: use {' or '.join(map(str, near))}, or "
+                f"{self.image_size}, its own."
             )
         if self.in_chans != 3:
             raise OvorError(

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import as_file, files
@@ -19,6 +20,7 @@ from torch import Tensor
 from ovor.encoders import efficientnet
 from ovor.encoders.base import Encoder
 from ovor.encoders.formats import READERS, abridge, read_weights
+from ovor.encoders.preprocessing import CONFIG, UNCHANGED, Preprocessing, find_preprocessing
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.errors import OvorError
 
@@ -27,6 +29,10 @@ HUB_FILE = "model.safetensors"
 TIMM_NAME = re.compile(r"(?:flexivit_\w+|\w+_patch\d+\w*)(?P<tag>\.\w+)?")
 BLOCK = re.compile(r"^blocks\.\d+\.")
 PAPER = "vit_base_patch16_224.augreg_in21k_ft_in1k"
+# Recommended for photographs: DINOv2 with registers.
+SHORT_NAMES = {
+    size: f"vit_{size}_patch14_reg4_dinov2.lvd142m" for size in ("small", "base", "large")
+}
 
 # Published ViTs whose heads are not 64 wide: huge, giant and gigantic. A wrong number of heads
 # would load without complaint and give wrong features.
@@ -43,6 +49,7 @@ class Backbone:
     name: str  # as it was asked for
     source: str
     sha256: str  # of the file
+    preprocessing: Preprocessing | None = None  # what it wants of images, as far as it is known
 
     @property
     def vit(self) -> VisionTransformer:
@@ -63,12 +70,16 @@ class Backbone:
 def load_backbone(
     name: str, num_heads: int | None = None, cache_dir: str | Path | None = None
 ) -> Backbone:
-    """Load one of ENCODERS, a .safetensors, .pth, .pt, .bin or .npz file, or a timm name with tag.
+    """Load one of ENCODERS, a .safetensors, .pth, .pt, .bin or .npz file, a timm name with its tag,
+    or one of SHORT_NAMES.
 
     `num_heads` is needed only where heads are not 64 wide; `cache_dir` replaces the hub's cache.
     """
     if name in ENCODERS:
         return ENCODERS[name](name, num_heads)
+    if name in SHORT_NAMES:
+        full = SHORT_NAMES[name]
+        return load_file(fetch(full, cache_dir), name, f"hub: timm/{full}", num_heads)
     path = Path(os.path.expanduser(name))  # Path.expanduser fails for a file called ~x
     timm_name = None if path.suffix in READERS else TIMM_NAME.fullmatch(name)
     if timm_name is None:
@@ -88,7 +99,10 @@ def load_embedded(name: str, num_heads: int | None) -> Backbone:
     with as_file(ASSETS / "backbone.safetensors") as path:
         if not path.is_file():
             raise OvorError("the embedded backbone is missing; install ovor again.")
-        return load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
+        found = load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
+    size = found.encoder.image_size
+    own = Preprocessing(size, *UNCHANGED, 1.0, "bilinear", "ovor, which made it")
+    return replace(found, preprocessing=own)
 
 
 def load_photos(name: str, _: int | None) -> Backbone:
@@ -100,9 +114,11 @@ def load_photos(name: str, _: int | None) -> Backbone:
 
 def check_is_a_path(path: Path, name: str) -> None:
     if not path.suffix and not path.exists():
+        short = ", ".join(f'"{known}"' for known in SHORT_NAMES)
         raise OvorError(
-            f'there is no backbone "{name}"; write "embedded" (drawings), "photos", a timm name with '
-            f'its tag such as "{PAPER}", or the path of a {", ".join(READERS)} file.'
+            f'there is no backbone "{name}"; write "embedded" (drawings), "photos", {short}, '
+            f'timm:NAME, onnx:FILE, a timm name with its tag such as "{PAPER}", or the path of a '
+            f"{', '.join(READERS)} file."
         )
 
 
@@ -119,7 +135,7 @@ def fetch(name: str, cache_dir: str | Path | None) -> Path:
     except LocalEntryNotFoundError:
         pass
     try:
-        return Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir))
+        found = Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir))
     except RepositoryNotFoundError as error:
         raise OvorError(f"the Hugging Face hub has no {repo}; check the name and tag.") from error
     except Exception as error:  # every layer of the network has errors of its own
@@ -128,6 +144,9 @@ def fetch(name: str, cache_dir: str | Path | None) -> Path:
             f"file {HUB_FILE} where there is a network and give its path as the backbone, or copy "
             "a Hugging Face cache that holds it and set HF_HUB_CACHE to that folder."
         ) from error
+    with suppress(Exception):  # then its preprocessing is told by its name
+        hf_hub_download(repo, CONFIG, cache_dir=cache_dir)  # comes to lie beside the weights
+    return found
 
 
 def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Backbone:
@@ -142,7 +161,10 @@ def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Back
     encoder = build(found.tensors, num_heads, label)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return Backbone(encoder, name, source, sha256)
+    own = None
+    if isinstance(encoder, VisionTransformer):
+        own = find_preprocessing(path, label, encoder.arch)
+    return Backbone(encoder, name, source, sha256, own)
 
 
 def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> Encoder:

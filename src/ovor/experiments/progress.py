@@ -17,6 +17,7 @@ from ovor.events import (
     ImageChecked,
     ImagesTested,
     MeansUpdated,
+    Note,
     RunBegins,
     TaskEnds,
     TrainStep,
@@ -89,6 +90,8 @@ class RunProgress(Live):
                 self.begin(event)
             case TaskEnds():
                 self.end_task(event)
+            case Note(text):
+                self.console.print(text, highlight=False, soft_wrap=True, markup=False)
             case ImageChecked(total):
                 self.bar.update(self.row, total=total, advance=1, description="checking images")
             case TrainStep() | HeadStep() | FeaturesExtracted() | MeansUpdated() | ImagesTested():

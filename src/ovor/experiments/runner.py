@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ovor.config import Run
+from ovor.config import Run, Transform
 from ovor.data import load_dataset
 from ovor.data.cache import cached
 from ovor.data.orders import ORDERS
@@ -19,8 +19,9 @@ from ovor.data.scenarios import arrange
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import load_backbone
+from ovor.encoders.preprocessing import UNCHANGED, Preprocessing, spaced
 from ovor.errors import OvorError
-from ovor.events import Event, Listener, Recorded, RunEnds, TaskEnds, silent
+from ovor.events import Event, Listener, Note, Recorded, RunEnds, TaskEnds, silent
 from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
@@ -166,6 +167,8 @@ def prepare(
                 f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
+    if said := unlike_the_paper(run.transform, backbone.preprocessing):
+        listen(Note(said))
     if run.vor and not takes_vor(run.method):
         raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
     return training.prepare(
@@ -178,6 +181,19 @@ def prepare(
         listen=listen,
         ranks=ranks,
         device=device,
+    )
+
+
+def unlike_the_paper(transform: Transform, own: Preprocessing | None) -> str:
+    """Return a sentence if the pixels are the paper's and the backbone is known to want others."""
+    used = transform.mean, transform.std
+    if used != (0, 1) or own is None or own.guessed or (own.mean, own.std) == UNCHANGED:
+        return ""
+    mean, std = spaced(own.mean), spaced(own.std)
+    return (
+        f"Pixels go in as in the paper, with mean 0 and std 1, but the backbone was trained with "
+        f"mean {mean} and std {std} (says {own.said_by}): --transform.mean {mean} --transform.std "
+        f"{std} would follow that."
     )
 
 
