@@ -12,7 +12,7 @@ def measure(quick: bool) -> Iterator[Row]:
     size, rounds = (4, 3) if quick else (8, 7)
     images, labels = random_batch(size, 20)
     plain, compiled = (our_learner("oneprompt", random_vit(), tasks=1) for _ in range(2))
-    vit = compiled.backbone
+    vit = compiled.vit
     vit.encode = torch.compile(vit.encode)  # type: ignore[method-assign]
     steps = {
         "plain": our_step(plain, images, labels),

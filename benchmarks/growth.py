@@ -37,7 +37,7 @@ class Grown:
             self.learner.begin_task(CLASSES, (run.seed, task))
         self.begun = tasks
         self.optimizer = self.learner.optimizer(run)
-        arch, draw = self.learner.backbone.arch, torch.Generator().manual_seed(0)
+        arch, draw = self.learner.vit.arch, torch.Generator().manual_seed(0)
         self.images = torch.rand(IMAGES, 3, arch.image_size, arch.image_size, generator=draw)
         self.labels = torch.arange(FEATURES * CLASSES) % CLASSES
         self.features = torch.randn(len(self.labels), arch.embed_dim, generator=draw)

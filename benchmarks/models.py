@@ -14,7 +14,6 @@ from ovor.analysis.cost import VIT_B
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.prompt import PromptLearner
-from ovor.training.features import small_batch
 from ovor.training.loop import train_step
 
 CLASSES = 20  # of a task: ImageNet-R in ten
@@ -52,7 +51,7 @@ def our_learner(
 
 def released_learner(learner: PromptLearner) -> Released:
     """The same method with the same weights, computed as the released code does."""
-    arch, tasks = learner.backbone.arch, learner.head.tasks
+    arch, tasks = learner.vit.arch, learner.head.tasks
     head = nn.Linear(arch.embed_dim, CLASSES * len(tasks))
     with torch.no_grad():
         head.weight.copy_(torch.cat([part.weight for part in tasks]))
@@ -66,7 +65,7 @@ def our_step(learner: PromptLearner, images: Tensor, labels: Tensor, at_once: in
     """One step of training as the loop does it, on labels counted within the task."""
     optimizer = torch.optim.Adam(learner.learnable(), lr=1e-3)
     learner.train()
-    size = at_once or small_batch(learner.backbone.arch, images.shape[-1])
+    size = at_once or learner.backbone.batch(images.shape[-1])
     if not learner.separable:
         size = len(images)
     return partial(train_step, learner, optimizer, Tensor.backward, images, labels, size)

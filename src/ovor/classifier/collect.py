@@ -24,7 +24,6 @@ from ovor.events import Listener, MeansUpdated, RunBegins, silent
 from ovor.learners.analytic import Analytic
 from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, MOMENTS, Moments, rounded
 from ovor.tensor_file import load_tensors, save_tensors
-from ovor.training.features import small_batch
 
 SAVED_EVERY = 5.0  # seconds, and so rarely that saving takes a twentieth of the time
 JUDGED = 256 * 2**20  # bytes of features that are kept until the end of a lesson
@@ -91,8 +90,7 @@ class Work:
         """Images that go through the network together, always."""
         if self.learner.device.type != "cpu":
             return self.run.batch_size
-        arch = self.learner.backbone.arch
-        return min(self.run.batch_size, small_batch(arch, self.transform.size))
+        return min(self.run.batch_size, self.learner.backbone.batch(self.transform.size))
 
 
 def collect(

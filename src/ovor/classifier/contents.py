@@ -19,7 +19,7 @@ def contents(model: Memory, about: Description) -> Model:
     state = model._learner.learned_state()
     if not about.sums:
         state = {name: x for name, x in state.items() if name not in MOMENTS}
-    tensors = model.network().vit.state_dict() if about.backbone.bundled else {}
+    tensors = model.network().encoder.state_dict() if about.backbone.bundled else {}
     return Model(about, state, tensors, model._exact.state() if model._exact else {})
 
 

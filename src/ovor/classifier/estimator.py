@@ -137,7 +137,7 @@ class Estimator:
         try:
             if self._loaded is None:  # a model file has its own, which stays
                 transform = fitted(transform, network.preprocessing, self.image_size)
-            return replace(transform, size=network.vit.arch.input_size(transform.size))
+            return replace(transform, size=network.encoder.input_size(transform.size))
         except ValidationError as error:
             raise OvorError(f"This cannot be learned with: {explain(error)}.") from error
 

@@ -199,8 +199,8 @@ def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
     if wanted.bundled:
         if any(tensor.dtype != torch.float32 for tensor in model.backbone.values()):
             raise OvorError(f"The backbone in {path} is not of 32-bit numbers: bundle it anew.")
-        vit = build(model.backbone, wanted.num_heads or None, path.name)
-        return Backbone(vit, wanted.name, wanted.source, wanted.sha256)
+        encoder = build(model.backbone, wanted.num_heads or None, path.name)
+        return Backbone(encoder, wanted.name, wanted.source, wanted.sha256)
     try:
         found = load_backbone(elsewhere or wanted.name, model.about.run.num_heads or None)
     except OvorError as error:
@@ -219,13 +219,12 @@ def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
 
 def learner_of(model: Model, backbone: Backbone, device: torch.device, path: Path) -> Learner:
     """Return the learner with the model's weights, ready to predict on the device."""
-    run, arch = model.about.run, backbone.vit.arch
-    if run.transform.size % arch.patch_size:
-        raise OvorError(
-            f"{path} wants images of {run.transform.size} pixels, which its backbone cannot part "
-            f"into patches of {arch.patch_size}: learn it anew."
-        )
-    learner = build_learner(run.method, run.options, backbone.vit, nullcontext).to(device)
+    run = model.about.run
+    try:
+        backbone.encoder.input_size(run.transform.size)
+    except OvorError as error:
+        raise OvorError(f"{path} does not fit its backbone, learn it anew: {error}") from error
+    learner = build_learner(run.method, run.options, backbone.encoder, nullcontext).to(device)
     for number, task in enumerate(model.about.tasks):
         learner.begin_task(len(task.classes), (run.seed, number))
     own = learner.learned_state()

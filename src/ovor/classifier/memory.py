@@ -229,7 +229,7 @@ class Memory(Estimator):
     def new_learner(self) -> Analytic:
         """Return a learner of exact sums that has learned nothing."""
         run = self.run()
-        learner = build_learner(run.method, run.options, self.network().vit, nullcontext)
+        learner = build_learner(run.method, run.options, self.network().encoder, nullcontext)
         assert isinstance(learner, Analytic)
         return learner.to(self.torch_device()).eval()
 
@@ -260,7 +260,7 @@ class Memory(Estimator):
                     network.source,
                     network.sha256,
                     self._bundled,
-                    network.vit.arch.num_heads,
+                    network.num_heads,
                 ),
                 tasks=self.tasks_,
                 false_alarms=self.false_alarms,

@@ -1,6 +1,7 @@
 """What cannot be done with exact sums, each in a sentence, before anything is changed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +11,8 @@ from ovor.classifier.digests import Digests
 from ovor.config import Run, Transform
 from ovor.encoders import Backbone
 from ovor.errors import OvorError
+from ovor.learners import parse_options
+from ovor.learners.analytic import AnalyticOptions, depths_read
 from ovor.learners.moments import FEATURE_STEPS, Moments
 
 
@@ -70,11 +73,19 @@ def check_alike(one: Settings, other: Settings) -> None:
             f"{other.network().name}), so their sums cannot be added: merge models that were made "
             "with the same one."
         )
-    if (one.run().options, one.transform()) != (other.run().options, other.transform()):
+    if meaning(one) != meaning(other):
         raise OvorError(
             "The models were made with different settings, so their sums cannot be added: merge "
             "models that were made with the same."
         )
+
+
+def meaning(model: Settings) -> tuple[Any, list[int], Transform]:
+    """Return what the numbers of a model's features depend on besides its backbone."""
+    run = model.run()
+    options: AnalyticOptions = parse_options(run.method, run.options)
+    read = depths_read(options, model.network().encoder.widths)
+    return replace(options, depths=1, widest=0), read, model.transform()
 
 
 def check_left(moments: Moments, most: float) -> None:

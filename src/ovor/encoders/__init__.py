@@ -1,11 +1,13 @@
 """The frozen backbone: the network, and where its weights come from (App. C)."""
 
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import Architecture, Prefix, Prefixes, VisionTransformer
 from ovor.encoders.weights import Backbone, load_backbone
 
 __all__ = [
     "Architecture",
     "Backbone",
+    "Encoder",
     "Prefix",
     "Prefixes",
     "VisionTransformer",

@@ -11,10 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ovor.encoders.base import Encoder
 from ovor.errors import OvorError
 
 Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
 Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
+
+KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
 
 @dataclass(frozen=True)
@@ -141,10 +144,12 @@ class PatchEmbed(nn.Module):
         return self.proj(images)  # type: ignore[no-any-return]  # B, D, rows, cols
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(Encoder):
     def __init__(self, arch: Architecture) -> None:
         super().__init__()
         self.arch = arch
+        self.widths = (2 * arch.embed_dim,) * arch.depth
+        self.image_size = arch.image_size
         self.patch_embed = PatchEmbed(arch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, arch.embed_dim))
         if arch.registers:
@@ -188,17 +193,29 @@ class VisionTransformer(nn.Module):
     def forward(self, images: Tensor, prefixes: Prefixes | None = None) -> Tensor:
         return self.encode(self.embed(images), prefixes)
 
-    def depths(self, images: Tensor, blocks: Collection[int]) -> Tensor:
+    def input_size(self, wanted: int) -> int:
+        return self.arch.input_size(wanted)
+
+    def batch(self, size: int) -> int:
+        """Return so few that every activation is small enough for the C library to keep its memory.
+
+        A larger one would be paid for anew each time, page by page.
+        """
+        arch = self.arch
+        tokens = (size // arch.patch_size) ** 2 + 1 + arch.registers
+        widest = 4 * tokens * max(arch.mlp_dim, 3 * arch.embed_dim)  # bytes of an image
+        return max(1, KEPT_BLOCK // widest)
+
+    def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
         """Return the class token and the mean patch token after each of these blocks, side by side.
 
-        Each is normalised without gain or bias (B, 2 x blocks x D), so that it depends on no data
-        and anybody's sums of it can be added to anybody's.
+        Each is normalised without gain or bias (B, 2 x blocks x D).
         """
         tokens, found = self.embed(images), []
         first_patch = 1 + self.arch.registers
-        for number, block in enumerate(self.blocks[: max(blocks) + 1]):
+        for number, block in enumerate(self.blocks[: max(which) + 1]):
             tokens = block(tokens)
-            if number in blocks:
+            if number in which:
                 patches = tokens[:, first_patch:].mean(dim=1)
                 found.append(torch.stack([tokens[:, 0], patches], dim=1))
         pooled = torch.stack(found, dim=1).float()  # B, blocks, 2, D

@@ -6,7 +6,7 @@ The architecture is read off the tensors, so that any plain ViT loads without be
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -17,6 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ovor.encoders import efficientnet
+from ovor.encoders.base import Encoder
 from ovor.encoders.formats import READERS, abridge, read_weights
 from ovor.encoders.preprocessing import CONFIG, UNCHANGED, Preprocessing, find_preprocessing
 from ovor.encoders.vit import Architecture, VisionTransformer
@@ -43,29 +45,38 @@ Shapes = Mapping[str, torch.Size]
 class Backbone:
     """A frozen network and where its weights come from; the last three go into every result."""
 
-    vit: VisionTransformer
+    encoder: Encoder
     name: str  # as it was asked for
     source: str
     sha256: str  # of the file
     preprocessing: Preprocessing | None = None  # what it wants of images, as far as it is known
 
+    @property
+    def vit(self) -> VisionTransformer:
+        """The encoder as a vision transformer, for what reads its blocks."""
+        if not isinstance(self.encoder, VisionTransformer):
+            raise OvorError(
+                f"This needs a vision transformer, and {self.name} is none: choose another "
+                f'backbone, such as "embedded" or "{PAPER}".'
+            )
+        return self.encoder
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of its attention, 0 where it has none."""
+        return self.vit.arch.num_heads if isinstance(self.encoder, VisionTransformer) else 0
+
 
 def load_backbone(
     name: str, num_heads: int | None = None, cache_dir: str | Path | None = None
 ) -> Backbone:
-    """Load "embedded", a .safetensors, .pth, .pt, .bin or .npz file, a timm name with its tag, or
-    one of SHORT_NAMES.
+    """Load one of ENCODERS, a .safetensors, .pth, .pt, .bin or .npz file, a timm name with its tag,
+    or one of SHORT_NAMES.
 
     `num_heads` is needed only where heads are not 64 wide; `cache_dir` replaces the hub's cache.
     """
-    if name == "embedded":
-        with as_file(ASSETS / "backbone.safetensors") as path:
-            if not path.is_file():
-                raise OvorError("the embedded backbone is missing; install ovor again.")
-            found = load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
-            size = found.vit.arch.image_size
-            own = Preprocessing(size, *UNCHANGED, 1.0, "bilinear", "ovor, which made it")
-            return replace(found, preprocessing=own)
+    if name in ENCODERS:
+        return ENCODERS[name](name, num_heads)
     if name in SHORT_NAMES:
         full = SHORT_NAMES[name]
         return load_file(fetch(full, cache_dir), name, f"hub: timm/{full}", num_heads)
@@ -83,12 +94,31 @@ def load_backbone(
     return load_file(fetch(name, cache_dir), name, f"hub: timm/{name}", num_heads)
 
 
+def load_embedded(name: str, num_heads: int | None) -> Backbone:
+    """Load the network that is part of this package."""
+    with as_file(ASSETS / "backbone.safetensors") as path:
+        if not path.is_file():
+            raise OvorError("the embedded backbone is missing; install ovor again.")
+        found = load_file(path, name, f"embedded in ovor {version('ovor')}", num_heads)
+    size = found.encoder.image_size
+    own = Preprocessing(size, *UNCHANGED, 1.0, "bilinear", "ovor, which made it")
+    return replace(found, preprocessing=own)
+
+
+def load_photos(name: str, _: int | None) -> Backbone:
+    """Load a network whose weights are a package of their own."""
+    path, package = efficientnet.weights_file(name)
+    source = f"package: {package.name} {version(package.name)}"
+    return load_file(path, name, source, None)
+
+
 def check_is_a_path(path: Path, name: str) -> None:
     if not path.suffix and not path.exists():
         short = ", ".join(f'"{known}"' for known in SHORT_NAMES)
         raise OvorError(
-            f'there is no backbone "{name}"; write "embedded", {short}, a timm name with its tag '
-            f'such as "{PAPER}", or the path of a {", ".join(READERS)} file.'
+            f'there is no backbone "{name}"; write "embedded" (drawings), "photos", {short}, '
+            f'timm:NAME, onnx:FILE, a timm name with its tag such as "{PAPER}", or the path of a '
+            f"{', '.join(READERS)} file."
         )
 
 
@@ -120,7 +150,7 @@ def fetch(name: str, cache_dir: str | Path | None) -> Path:
 
 
 def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Backbone:
-    label = source.removeprefix("file: ").removeprefix("hub: ")
+    label = source.removeprefix("file: ").removeprefix("hub: ").removeprefix("package: ")
     found = read_weights(path, label)
     if num_heads is None:
         num_heads = found.num_heads
@@ -128,14 +158,24 @@ def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Back
         raise OvorError(
             f"{label} has {found.num_heads} heads, not {num_heads}; leave num_heads out."
         )
-    vit = build(found.tensors, num_heads, label)
+    encoder = build(found.tensors, num_heads, label)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return Backbone(vit, name, source, sha256, find_preprocessing(path, label, vit.arch))
+    own = None
+    if isinstance(encoder, VisionTransformer):
+        own = find_preprocessing(path, label, encoder.arch)
+    return Backbone(encoder, name, source, sha256, own)
 
 
-def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> VisionTransformer:
+def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> Encoder:
     """Return the frozen network that the tensors describe, with a copy of them as weights."""
+    if efficientnet.describes(tensors):
+        return efficientnet.build(tensors, label)
+    return build_vit(tensors, num_heads, label)
+
+
+def build_vit(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> VisionTransformer:
+    """Return the ViT that the tensors describe."""
     arch = read_architecture({name: x.shape for name, x in tensors.items()}, num_heads, label)
     with torch.device("meta"):  # the weights are replaced at once: do not draw them
         vit = VisionTransformer(arch)
@@ -263,3 +303,10 @@ def choose_heads(embed_dim: int, num_heads: int | None, label: str) -> int:
             "give the num_heads it was trained with."
         )
     return num_heads
+
+
+# What has a name of its own.
+ENCODERS: dict[str, Callable[[str, int | None], Backbone]] = {
+    "embedded": load_embedded,
+    **dict.fromkeys(efficientnet.PACKAGES, load_photos),
+}

@@ -4,6 +4,7 @@ Which tasks it takes for which, and the head of its middle task from near: energ
 virtual outliers (Sec. 4.1), and where these lie among the features.
 """
 
+import copy
 import json
 from contextlib import suppress
 from dataclasses import replace
@@ -12,13 +13,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ovor.analysis.cost import grown, inference_macs
 from ovor.atomic import write_atomically
 from ovor.config import Npos
 from ovor.distributed.ranks import ALONE
-from ovor.encoders.vit import VisionTransformer
 from ovor.events import FeaturesExtracted, silent
 from ovor.experiments.folder import Folder
 from ovor.learners.base import Learner
@@ -195,9 +195,8 @@ def spread(count: int) -> Tensor:
 
 def macs(context: Context) -> int:
     """Count the multiply-accumulates of one image through the learner."""
-    run, arch = context.run, context.backbone.vit.arch
-    side = run.transform.size // arch.patch_size
-    seen = replace(arch, grid=(side, side))
+    run, encoder = context.run, context.backbone.encoder
+    empty = {id(p): nn.Parameter(p.to("meta"), requires_grad=False) for p in encoder.parameters()}
     sizes = [len(task.classes) for task in context.tasks]
-    learner, _ = grown(run.method, run.options, sizes, VisionTransformer, seen)
-    return inference_macs(learner, seen)
+    learner, _ = grown(run.method, run.options, sizes, copy.deepcopy(encoder, dict(empty)))
+    return inference_macs(learner, run.transform.size)

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ovor.config import Run
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError, explain
 from ovor.learners.analytic import Analytic
@@ -99,10 +100,27 @@ def parse_options(method: str, options: dict[str, Any]) -> Any:
 
 
 def build_learner(
-    method: str, options: dict[str, Any], backbone: VisionTransformer, autocast: Autocast
+    method: str, options: dict[str, Any], backbone: Encoder, autocast: Autocast
 ) -> Learner:
     """Return a learner of the method that has seen no task."""
     parsed = parse_options(method, options)
-    if method in PROMPTS:
+    if not isinstance(backbone, VisionTransformer):
+        check_any_encoder(method, parsed)
+    elif method in PROMPTS:
         return PromptLearner(PROMPTS[method](parsed, backbone.arch), backbone, autocast)
     return LEARNERS[method](parsed, backbone, autocast)
+
+
+def check_any_encoder(method: str, options: Any) -> None:
+    """Refuse a backbone that is no ViT for what needs one."""
+    if method in PROMPTS or not LEARNERS[method].any_encoder:
+        raise OvorError(
+            f"{method} needs a vision transformer, and this backbone is none: choose the method "
+            'analytic, or another backbone, such as "embedded" or '
+            '"vit_base_patch16_224.augreg_in21k_ft_in1k".'
+        )
+    if getattr(options, "tuning", "none") != "none":
+        raise OvorError(
+            f"Only a vision transformer can be tuned ({options.tuning}), and this backbone is "
+            "none: leave tuning at none, or choose another backbone."
+        )

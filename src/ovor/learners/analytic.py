@@ -4,6 +4,7 @@ One pass over the images, no gradient. What is learned is the same whatever the 
 of the tasks: classes may come back with more images, and sums of several models may be added.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from ovor.config import STRICT, Count, Npos, Run
 from ovor.data.batches import Batches
 from ovor.encoders import pet
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
 from ovor.learners.base import Autocast
@@ -27,6 +29,9 @@ from ovor.seeds import NOISE, WEIGHTS, generator
 class AnalyticOptions:
     depths: Count = 4
     """depths of the network that are read, from its middle to its end"""
+    widest: NonNegativeInt = 0
+    """fewer depths are read where they would be wider than this together, 0 for never; the time to
+    solve for a head grows with the cube of it"""
     projection: NonNegativeInt = 0
     """width of a random projection of the features (RanPAC's), 0 for none"""
     tuning: pet.Tunings = "none"
@@ -46,13 +51,13 @@ class Analytic(FirstTaskTuning):
 
     Options: ClassVar[type] = AnalyticOptions
     returning = True
+    any_encoder = True
     projection: Tensor  # read, M
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
-        arch = backbone.arch
-        self.blocks = blocks_at(options.depths, arch.depth)
-        read = 2 * len(self.blocks) * arch.embed_dim
+        self.read = depths_read(options, backbone.widths)
+        read = sum(backbone.widths[depth] for depth in self.read)
         # Sums and head stay on the CPU, in double precision, which not every device has.
         self.moments = Moments.empty(options.projection or read)
         self.outliers = Moments.empty(self.moments.width).grown(1) if options.outliers else None
@@ -130,7 +135,7 @@ class Analytic(FirstTaskTuning):
     def features(self, images: Tensor) -> Tensor:
         network = self.tuned or self.backbone
         with self.autocast():
-            found = network.depths(images, self.blocks)
+            found = network.depths(images, self.read)
         return torch.relu(found @ self.projection) if self.options.projection else found
 
     def logits(self, features: Tensor) -> Tensor:
@@ -158,7 +163,16 @@ class Analytic(FirstTaskTuning):
         super().load_learned_state(rest)
 
 
-def blocks_at(depths: int, blocks: int) -> list[int]:
-    """Return the blocks to read after: evenly from the middle of the network to the last."""
-    shares = [0.5 + 0.5 * at / (depths - 1) for at in range(depths)] if depths > 1 else [1.0]
-    return sorted({max(1, round(share * blocks)) - 1 for share in shares})
+def depths_read(options: AnalyticOptions, widths: Sequence[int]) -> list[int]:
+    """Return the depths to read of a network: as many as wanted, or as are not too wide."""
+    for wanted in range(options.depths, 1, -1):
+        found = depths_at(wanted, len(widths))
+        if not options.widest or sum(widths[depth] for depth in found) <= options.widest:
+            return found
+    return depths_at(1, len(widths))
+
+
+def depths_at(wanted: int, there: int) -> list[int]:
+    """Return so many depths of those that are there, evenly from the middle to the last."""
+    shares = [0.5 + 0.5 * at / (wanted - 1) for at in range(wanted)] if wanted > 1 else [1.0]
+    return sorted({max(1, round(share * there)) - 1 for share in shares})

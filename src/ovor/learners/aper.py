@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ovor.config import STRICT, Count, Run
 from ovor.data.batches import Batches
 from ovor.encoders import pet
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner, nothing
 from ovor.learners.simplecil import Prototypes, set_means
@@ -51,7 +52,7 @@ class FirstTaskTuning(Learner):
     def looks_again(cls, options: Any) -> bool:
         return True
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.options = options
         self.tuned: VisionTransformer | None = None
@@ -65,8 +66,8 @@ class FirstTaskTuning(Learner):
         self.tasks += 1
         if self.tasks == 1:
             draw = generator(*seed, WEIGHTS)
-            self.tuned = pet.tuned_copy(self.backbone, self.tuning, draw)
-            first = torch.empty(classes, self.backbone.arch.embed_dim)
+            self.tuned = pet.tuned_copy(self.vit, self.tuning, draw)
+            first = torch.empty(classes, self.vit.arch.embed_dim)
             bound = first.shape[1] ** -0.5
             self.first_head = nn.Parameter(first.uniform_(-bound, bound, generator=draw))
             self.scale = nn.Parameter(torch.ones(()))
@@ -108,7 +109,7 @@ class Aper(FirstTaskTuning):
         self.head.keep_counts()
 
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
-        self.head.begin_task(classes, 2 * self.backbone.arch.embed_dim)
+        self.head.begin_task(classes, 2 * self.vit.arch.embed_dim)
 
     @torch.no_grad()
     def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
@@ -116,7 +117,7 @@ class Aper(FirstTaskTuning):
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
-        plain = self.encode(self.backbone, images)
+        plain = self.encode(self.vit, images)
         return torch.cat([plain, self.tuned_features(images)], dim=1)
 
 

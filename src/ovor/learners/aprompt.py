@@ -75,7 +75,7 @@ class APrompt(Learner):
             for kept, parameter in zip(self.old, self.tuned.parameters(), strict=True):
                 kept.copy_(parameter)
         self.linear.begin_task(classes, generator(*seed, WEIGHTS))
-        self.head.begin_task(classes, self.backbone.arch.embed_dim)
+        self.head.begin_task(classes, self.vit.arch.embed_dim)
         self.to(self.device)
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
@@ -101,7 +101,7 @@ class APrompt(Learner):
     @torch.enable_grad()
     def analogies(self, prototypes: Tensor, images: Batches, draw: torch.Generator) -> Tensor:
         """Train a prompt per old class by which the old network sees that class in new images."""
-        arch, options = self.backbone.arch, self.options
+        arch, options = self.vit.arch, self.options
         layers = min(options.layers, arch.depth)
         shape = (len(prototypes), layers, 2, options.length, arch.embed_dim)
         prompts = (INITIAL * torch.randn(shape, generator=draw)).to(self.device).requires_grad_()

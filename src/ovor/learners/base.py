@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ovor.config import STRICT, Run
 from ovor.data.batches import Batches
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import Prefixes, VisionTransformer
 from ovor.errors import OvorError
 
@@ -22,9 +23,9 @@ class NoOptions:
 
 
 class Learner(nn.Module):
-    """A classifier that grows by tasks on a pre-trained ViT.
+    """A classifier that grows by tasks on a pre-trained encoder.
 
-    The ViT stays as it is; a method that tunes the network tunes a copy of it.
+    The encoder stays as it is; a method that tunes the network tunes a copy of it.
     """
 
     Options: ClassVar[type]  # frozen, every field with a default
@@ -33,9 +34,10 @@ class Learner(nn.Module):
     settled: ClassVar[bool] = False  # do later tasks leave the features of the first unchanged?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?
     returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
+    any_encoder: ClassVar[bool] = False  # does it need no more than an encoder's features?
     head: Any  # a module: features to logits of all classes; its `current`: of the last task's
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__()
         self.backbone = backbone
         self.autocast = autocast
@@ -115,7 +117,13 @@ class Learner(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.backbone.cls_token.device
+        return self.backbone.device
+
+    @property
+    def vit(self) -> VisionTransformer:
+        """The backbone of a method that needs a ViT, which `build_learner` has seen to."""
+        assert isinstance(self.backbone, VisionTransformer)
+        return self.backbone
 
     def learned_state(self) -> dict[str, Tensor]:
         """Return all that was learned or kept, without what is shared with the backbone."""

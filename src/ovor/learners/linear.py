@@ -33,7 +33,7 @@ class LinearProbe(Learner):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.backbone, images)
+        return self.encode(self.vit, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

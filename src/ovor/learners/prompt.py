@@ -29,13 +29,13 @@ class PromptLearner(Learner):
     def prompted(self, images: Tensor, query: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return features and the prompt's auxiliary loss; the ViT alone runs in low precision."""
         with self.autocast():
-            tokens = self.backbone.embed(images)
+            tokens = self.vit.embed(images)
             if self.prompt.needs_query and query is None:
                 with torch.no_grad():
-                    query = self.backbone.encode(tokens)
+                    query = self.vit.encode(tokens)
         prefixes, auxiliary = self.prompt(query)
         with self.autocast():
-            return self.backbone.encode(tokens, prefixes), auxiliary
+            return self.vit.encode(tokens, prefixes), auxiliary
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         features, auxiliary = self.prompted(images)
@@ -46,7 +46,7 @@ class PromptLearner(Learner):
 
     @torch.no_grad()
     def query(self, images: Tensor) -> Tensor | None:
-        return self.encode(self.backbone, images) if self.prompt.needs_query else None
+        return self.encode(self.vit, images) if self.prompt.needs_query else None
 
     def features_given(self, query: Tensor | None, images: Tensor) -> Tensor:
         return self.prompted(images, query)[0]

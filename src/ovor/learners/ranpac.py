@@ -64,7 +64,7 @@ class RanPac(FirstTaskTuning):
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.classes = classes
         if self.tasks == 1:
-            size = (self.backbone.arch.embed_dim, self.options.projection)
+            size = (self.vit.arch.embed_dim, self.options.projection)
             draw = generator(*seed, WEIGHTS, 1)
             self.register_buffer("projection", torch.randn(size, generator=draw))
         for name in ("sums", "weights"):

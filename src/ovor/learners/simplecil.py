@@ -59,7 +59,7 @@ class SimpleCil(Learner):
         self.head.keep_counts()
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        self.head.begin_task(classes, self.backbone.arch.embed_dim)
+        self.head.begin_task(classes, self.vit.arch.embed_dim)
         self.to(self.device)
 
     def epochs(self, run: Run, task: int) -> int:
@@ -70,7 +70,7 @@ class SimpleCil(Learner):
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.backbone, images)
+        return self.encode(self.vit, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

@@ -61,7 +61,7 @@ class Slca(Learner):
         return True
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        dim = self.backbone.arch.embed_dim
+        dim = self.vit.arch.embed_dim
         for head in (self.head, self.aligned):
             head.begin_task(classes, generator(*seed, WEIGHTS))
         self.aligned.requires_grad_(False)

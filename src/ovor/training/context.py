@@ -58,10 +58,10 @@ def prepare(
     The device is the one that the run asks for, unless another is given.
     """
     fabric = make_fabric(run, device)
-    size = backbone.vit.arch.input_size(run.transform.size)
+    size = backbone.encoder.input_size(run.transform.size)
     run = replace(run, transform=replace(run.transform, size=size))
     context = Context(run, dataset, tasks, backbone, fabric, checkpoint, order, listen, ranks)
-    learner = build_learner(run.method, run.options, backbone.vit, fabric.autocast)
+    learner = build_learner(run.method, run.options, backbone.encoder, fabric.autocast)
     if run.scenario == "repetition":
         learner.expect_returning()
     return context, learner.to(fabric.device)

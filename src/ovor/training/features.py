@@ -18,14 +18,12 @@ from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part
 from ovor.data.transforms import normalised
 from ovor.distributed.ranks import ALONE
-from ovor.encoders import Architecture
 from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
 from ovor.learners.base import Learner
 from ovor.outliers.feature_buffer import FeatureBuffer
 from ovor.training.context import Context
 
 KEPT_VIEWS = 256 * 2**20  # bytes of test images kept in memory
-KEPT_BLOCK = 31 * 2**20  # glibc keeps freed blocks of up to 32 MB
 
 Extract = Callable[[Tensor], Tensor]
 
@@ -103,20 +101,12 @@ def with_known_queries(learner: Learner, queries: list[Tensor | None]) -> Extrac
 def images_at_once(context: Context) -> int:
     """Return how many images of a batch go through the network together.
 
-    All on a GPU. On a CPU so few that every activation is small enough for the C library to keep
-    its memory for the next one; a larger one would be paid for anew each time, page by page.
+    All on a GPU; on a CPU as many as the network likes.
     """
     if context.fabric.device.type != "cpu":
         return context.run.batch_size
-    arch, size = context.backbone.vit.arch, context.run.transform.size
-    return min(context.run.batch_size, small_batch(arch, size))
-
-
-def small_batch(arch: Architecture, size: int) -> int:
-    """Return how many images make activations of at most KEPT_BLOCK bytes."""
-    tokens = (size // arch.patch_size) ** 2 + 1 + arch.registers
-    widest = 4 * tokens * max(arch.mlp_dim, 3 * arch.embed_dim)  # bytes of an image
-    return max(1, KEPT_BLOCK // widest)
+    fitting = context.backbone.encoder.batch(context.run.transform.size)
+    return min(context.run.batch_size, fitting)
 
 
 def training_batches(

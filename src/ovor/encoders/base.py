@@ -1,0 +1,40 @@
+"""The contract of every encoder: images in, features of several depths out, in one pass.
+
+Whatever keeps it can be learned with by the methods that need no more than features.
+"""
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor, nn
+
+
+class Encoder(nn.Module):
+    """A frozen network whose features can be read at several depths."""
+
+    widths: tuple[int, ...]  # of the features at each depth, first to last
+    image_size: int  # side of the square input that it was trained with
+
+    def input_size(self, wanted: int) -> int:
+        """Return the side of the square input in pixels: the one wanted, or for 0 its own.
+
+        A size that it cannot take is an OvorError.
+        """
+        raise NotImplementedError
+
+    def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
+        """Return the features at these depths side by side (B, sum of their widths).
+
+        Each pooled vector is normalised without gain or bias, so that it depends on no data and
+        anybody's sums of it can be added to anybody's.
+        """
+        raise NotImplementedError
+
+    def batch(self, size: int) -> int:
+        """Return how many images of this size the memory near a processor likes at once."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device

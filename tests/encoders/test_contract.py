@@ -1,0 +1,113 @@
+"""What every encoder that has a name promises, whoever made it."""
+
+import copy
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ovor.encoders import Backbone, Encoder, load_backbone
+from ovor.encoders.weights import ENCODERS, build
+from ovor.errors import OvorError
+from rounding import LAYERS, rounding
+
+
+@pytest.fixture(scope="module", params=ENCODERS)
+def backbone(request: pytest.FixtureRequest) -> Backbone:
+    try:
+        return load_backbone(request.param)
+    except OvorError as error:
+        if "not installed" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def encoder(backbone: Backbone) -> Encoder:
+    return backbone.encoder
+
+
+@pytest.fixture(scope="module")
+def images(encoder: Encoder) -> Tensor:
+    size, draw = encoder.input_size(0), torch.Generator().manual_seed(0)
+    return torch.randn(3, 3, size, size, generator=draw)
+
+
+def everything(encoder: Encoder) -> range:
+    return range(len(encoder.widths))
+
+
+def test_it_says_where_its_weights_are_from_and_is_frozen(backbone: Backbone) -> None:
+    assert backbone.name in ENCODERS
+    assert backbone.source
+    assert len(bytes.fromhex(backbone.sha256)) == 32
+    assert not backbone.encoder.training
+    assert not any(parameter.requires_grad for parameter in backbone.encoder.parameters())
+    assert backbone.encoder.device == torch.device("cpu")
+
+
+def test_every_depth_has_the_width_that_is_said_and_is_normalised(
+    encoder: Encoder, images: Tensor
+) -> None:
+    found = encoder.depths(images, everything(encoder))
+    assert found.dtype == torch.float32
+    assert found.shape == (len(images), sum(encoder.widths))
+    for part in found.split(encoder.widths, dim=1):
+        assert part.mean(dim=1).abs().max() < 1e-5
+        # The variance is 1 but for the small number that keeps a norm from dividing by zero.
+        assert (part.square().mean(dim=1) - 1).abs().max() < 1e-2
+
+
+def test_depths_do_not_depend_on_what_else_is_read(encoder: Encoder, images: Tensor) -> None:
+    together = encoder.depths(images, everything(encoder)).split(encoder.widths, dim=1)
+    for depth in everything(encoder):
+        assert torch.equal(encoder.depths(images, [depth]), together[depth])
+
+
+def test_all_depths_are_read_in_one_pass(encoder: Encoder, images: Tensor) -> None:
+    calls: Counter[nn.Module] = Counter()
+    layers = [module for module in encoder.modules() if isinstance(module, LAYERS)]
+    hooks = [
+        layer.register_forward_hook(lambda module, *_: calls.update([module])) for layer in layers
+    ]
+    try:
+        encoder.depths(images[:1], everything(encoder))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert calls
+    assert max(calls.values()) == 1
+
+
+def test_features_are_the_same_in_any_company_and_near_the_exact_ones(
+    encoder: Encoder, images: Tensor
+) -> None:
+    together = encoder.depths(images, everything(encoder))
+    alone = torch.cat([encoder.depths(image[None], everything(encoder)) for image in images])
+    exact = copy.deepcopy(encoder).double().depths(images.double(), everything(encoder))
+    near = rounding(encoder, exact)
+    assert (together - alone).abs().max() <= near
+    assert (together - exact).abs().max() <= near
+
+
+def test_sizes_are_checked_and_batches_shrink_with_them(encoder: Encoder) -> None:
+    own = encoder.image_size
+    assert encoder.input_size(0) == own
+    assert encoder.input_size(2 * own) == 2 * own
+    with pytest.raises(OvorError, match=rf"\b{own}, its own"):
+        encoder.input_size(1)
+    assert 1 <= encoder.batch(2 * own) <= encoder.batch(own)
+
+
+def test_it_takes_other_sizes_than_its_own(encoder: Encoder) -> None:
+    size = encoder.input_size(2 * encoder.image_size)
+    found = encoder.depths(torch.zeros(1, 3, size, size), everything(encoder))
+    assert found.shape == (1, sum(encoder.widths))
+
+
+def test_its_state_makes_it_again(backbone: Backbone, images: Tensor) -> None:
+    state = {name: tensor.contiguous() for name, tensor in backbone.encoder.state_dict().items()}
+    again = build(state, backbone.num_heads or None, "the file")
+    every = everything(again)
+    assert torch.equal(again.depths(images, every), backbone.encoder.depths(images, every))

@@ -1,0 +1,13 @@
+"""How far features may lie apart that are computed in two ways."""
+
+from torch import Tensor, nn
+
+from ovor.encoders import Encoder
+
+LAYERS = (nn.Linear, nn.Conv2d)
+
+
+def rounding(encoder: Encoder, features: Tensor) -> float:
+    """Return what two passes in float32 may differ by: each layer rounds what it gets, in both."""
+    layers = sum(isinstance(module, LAYERS) for module in encoder.modules())
+    return 2 * layers * 2**-24 * float(features.abs().max())
