@@ -21,6 +21,7 @@ from ovor.errors import OvorError
 EPSILON = 1e-3  # of its batch norms
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage, which no tensor tells
 SIZES = {(16, 320): 224, (21, 320): 240, (21, 352): 260}  # of input, by blocks and last width
+EARLY = 2  # stages that are not read: their channels tell edges and colours, not things
 SMALLEST = 32  # pixels, where the last stage sees one place
 # By the packages' names: ours, and the norm that follows.
 CONVS = {
@@ -116,14 +117,14 @@ class Block(nn.Module):
 
 
 class EfficientNet(Encoder):
-    """Stem, blocks and head, read after the last block of each stage and after the head."""
+    """Stem, blocks and head, read after the last block of each later stage and after the head."""
 
     def __init__(self, stem: int, blocks: Sequence[Bottleneck], head: int) -> None:
         super().__init__()
         self.stem = Conv(3, stem, 3, 2, groups=1)
         self.blocks = nn.ModuleList(map(Block, blocks))
         self.head = Conv(blocks[-1].outputs, head, 1, 1, groups=1)
-        self.ends = stage_ends(blocks)
+        self.ends = stage_ends(blocks)[EARLY:]
         self.widths = (*(blocks[end].outputs for end in self.ends), head)
         self.image_size = SIZES.get((len(blocks), blocks[-1].outputs), 224)
         self.widest = max(block.inner for block in blocks if block.inputs == blocks[0].outputs)
