@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import Encoder
+from ovor.encoders.base import KEPT_BLOCK, Encoder
 from ovor.errors import OvorError
 
 EPSILON = 1e-3  # of its batch norms
@@ -31,7 +31,6 @@ CONVS = {
     "_depthwise_conv": ("depthwise", "_bn1"),
     "_project_conv": ("project", "_bn2"),
 }
-KEPT = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,8 @@ class EfficientNet(Encoder):
         return wanted or self.image_size
 
     def batch(self, size: int) -> int:
-        """Return so few that the widest activation, inside the second stage, stays in the cache."""
-        return max(1, KEPT // (4 * self.widest * (size // 2) ** 2))
+        """Return so few that the C library keeps the memory of the widest activation."""
+        return max(1, KEPT_BLOCK // (4 * self.widest * (size // 2) ** 2))
 
     def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
         last = len(self.widths) - 1

@@ -101,8 +101,8 @@ def load_photos(name: str, _: int | None) -> Backbone:
 def check_is_a_path(path: Path, name: str) -> None:
     if not path.suffix and not path.exists():
         raise OvorError(
-            f'there is no backbone "{name}"; write "embedded" (drawings), "photos", a timm name with '
-            f'its tag such as "{PAPER}", or the path of a {", ".join(READERS)} file.'
+            f'there is no backbone "{name}"; write "embedded", "photos", a timm name with its '
+            f'tag such as "{PAPER}", or the path of a {", ".join(READERS)} file.'
         )
 
 
