@@ -77,7 +77,8 @@ def measure(method: str, setting: Setting) -> Cost:
     own, parameters = after_all_tasks(method, setting, VisionTransformer)
     published, _ = after_all_tasks(method, setting, PublishedViT)
     stored = sum(tensor.numel() for tensor in own.learned_state().values())
-    macs, own_macs = (inference_macs(learner, setting.arch.image_size) for learner in (published, own))
+    size = setting.arch.image_size
+    macs, own_macs = (inference_macs(learner, size) for learner in (published, own))
     return Cost(method, parameters, stored, macs, own_macs)
 
 
@@ -102,8 +103,8 @@ def grown(
 ) -> tuple[Learner, int]:
     """Return the learner after tasks of these sizes, and how many parameters they could change.
 
-    All of it, the backbone too, is on the meta device: nothing has values, so RanPAC's Gram matrix takes no memory,
-    and the counter sees fused attention, which on a CPU it does not.
+    All of it, the backbone too, is on the meta device: nothing has values, so RanPAC's Gram matrix
+    takes no memory, and the counter sees fused attention, which on a CPU it does not.
     """
     learnable = set()
     with torch.device("meta"):

@@ -8,6 +8,8 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
+KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
+
 
 class Encoder(nn.Module):
     """A frozen network whose features can be read at several depths."""
