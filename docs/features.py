@@ -16,7 +16,7 @@ from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.analytic import Analytic
 from ovor.learners.moments import Moments
-from ovor.presets import settings
+from ovor.presets import ANALYTIC, settings
 
 DATA = {"quickdraw": quickdraw, "quickdraw-dev": quickdraw_dev}
 BATCH = 128
@@ -50,7 +50,7 @@ class Encoded:
 def learner_of(options: dict[str, Any]) -> Analytic:
     """Return a learner on the embedded network that has seen nothing."""
     network = load_backbone("embedded").vit
-    learner = build_learner("analytic", options, network, nullcontext).eval()
+    learner = build_learner("analytic", ANALYTIC | options, network, nullcontext).eval()
     assert isinstance(learner, Analytic)
     return learner
 

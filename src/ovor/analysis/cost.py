@@ -18,7 +18,7 @@ from ovor.encoders.base import Encoder
 from ovor.encoders.vit import Architecture, Prefixes, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
-from ovor.presets import WIDEST
+from ovor.presets import ANALYTIC
 
 VIT_B = Architecture(
     embed_dim=768, depth=12, num_heads=12, mlp_dim=3072, patch_size=16, in_chans=3, grid=(14, 14)
@@ -27,7 +27,7 @@ LAYER_NORM = 5  # per element
 
 # A method's own options that are not its defaults. CODA-P shares 100 components among the tasks.
 OPTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "analytic": lambda _: {"widest": WIDEST},
+    "analytic": lambda _: ANALYTIC,
     "coda-p": lambda tasks: {"per_task": max(1, 100 // tasks)},
 }
 

@@ -91,6 +91,17 @@ FAMILIES = (
 )
 
 
+def of_efficientnet(size: int) -> Preprocessing:
+    """Return what EfficientNet-Lite wants of images: it was trained with bytes less 127, over 128.
+
+    Nothing is cut off the shorter side: what is at the edge of somebody's photograph may be what it
+    shows (docs/encoders.md).
+    """
+    mean, std = 127 / 255, 128 / 255
+    told_by = "EfficientNet-Lite, known by its tensors"
+    return Preprocessing(size, (mean,) * 3, (std,) * 3, 1.0, "bicubic", told_by)
+
+
 def find_preprocessing(path: Path, label: str, arch: Architecture) -> Preprocessing:
     """Return how the weights in a file want their images; `label` is what messages call it."""
     found = from_files(path, label, arch.image_size)

@@ -20,7 +20,13 @@ from torch import Tensor
 from ovor.encoders import efficientnet
 from ovor.encoders.base import Encoder
 from ovor.encoders.formats import READERS, abridge, read_weights
-from ovor.encoders.preprocessing import CONFIG, UNCHANGED, Preprocessing, find_preprocessing
+from ovor.encoders.preprocessing import (
+    CONFIG,
+    UNCHANGED,
+    Preprocessing,
+    find_preprocessing,
+    of_efficientnet,
+)
 from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.errors import OvorError
 
@@ -161,9 +167,10 @@ def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Back
     encoder = build(found.tensors, num_heads, label)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    own = None
     if isinstance(encoder, VisionTransformer):
         own = find_preprocessing(path, label, encoder.arch)
+    else:
+        own = of_efficientnet(encoder.image_size)
     return Backbone(encoder, name, source, sha256, own)
 
 

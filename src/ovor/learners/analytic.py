@@ -32,6 +32,9 @@ class AnalyticOptions:
     widest: NonNegativeInt = 0
     """fewer depths are read where they would be wider than this together, 0 for never; the time to
     solve for a head grows with the cube of it"""
+    fading: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """of the last depth's length, how much the one before it has, and so on: with few images of a
+    class the last one can be trusted most, with many it hardly matters"""
     projection: NonNegativeInt = 0
     """width of a random projection of the features (RanPAC's), 0 for none"""
     tuning: pet.Tunings = "none"
@@ -52,12 +55,16 @@ class Analytic(FirstTaskTuning):
     Options: ClassVar[type] = AnalyticOptions
     returning = True
     any_encoder = True
+    lengths: Tensor  # read: of each feature
     projection: Tensor  # read, M
 
     def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.read = depths_read(options, backbone.widths)
-        read = sum(backbone.widths[depth] for depth in self.read)
+        widths = [backbone.widths[depth] for depth in self.read]
+        read = sum(widths)
+        lengths = torch.tensor([options.fading**before for before in reversed(range(len(widths)))])
+        self.register_buffer("lengths", lengths.repeat_interleave(torch.tensor(widths)), False)
         # Sums and head stay on the CPU, in double precision, which not every device has.
         self.moments = Moments.empty(options.projection or read)
         self.outliers = Moments.empty(self.moments.width).grown(1) if options.outliers else None
@@ -135,7 +142,7 @@ class Analytic(FirstTaskTuning):
     def features(self, images: Tensor) -> Tensor:
         network = self.tuned or self.backbone
         with self.autocast():
-            found = network.depths(images, self.read)
+            found = network.depths(images, self.read) * self.lengths
         return torch.relu(found @ self.projection) if self.options.projection else found
 
     def logits(self, features: Tensor) -> Tensor:
