@@ -6,7 +6,6 @@ from torch import Tensor
 
 from ovor.learners import discriminant as module
 from ovor.learners.discriminant import (
-    NOVELTY_RIDGE,
     SMALL_CLASS,
     Discriminant,
     Mixture,
@@ -117,7 +116,8 @@ def test_leave_one_out_is_learning_without_the_image(counts: list[int]) -> None:
     scatter, classes = scatter_of(x, labels, len(counts)), len(counts)
     found = discriminant(scatter, 2.0)
     squares = found.spectrum.squares(found.apart(x, labels))
-    outputs, lengths = found.without(x, labels, squares)
+    left = found.without(x, labels, squares)
+    outputs, lengths = left.outputs, left.lengths
     for i in range(len(x)):
         rest = torch.arange(len(x)) != i
         without = scatter_of(x[rest], labels[rest], classes)
@@ -128,7 +128,7 @@ def test_leave_one_out_is_learning_without_the_image(counts: list[int]) -> None:
         # The axes are in single precision: 2^-24 of each of 12 terms, for each of some ten steps.
         torch.testing.assert_close(outputs[i], oracle.outputs(x[i : i + 1])[0], **SINGLE)
         torch.testing.assert_close(lengths[i], oracle.lengths[0], **SINGLE)
-        assert torch.equal(found.counts_without(labels)[i], without.counts)
+        assert torch.equal(left.counts[i], without.counts)
 
 
 def test_novelty_is_the_relative_mahalanobis_distance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,8 @@ def test_novelty_is_the_relative_mahalanobis_distance(monkeypatch: pytest.Monkey
     scatter = scatter_of(x, labels, 3)
     strength = 5.0
     far = discriminant(scatter, strength)
-    monkeypatch.setattr(module, "AXES_WEIGHT", 0.0)
+    monkeypatch.setattr(module, "LEADING", 0.0)
+    monkeypatch.setattr(module, "OTHERS", 0.0)
     found = Novelty.of(far)
     new = 3 * torch.randn(9, WIDTH, generator=torch.Generator().manual_seed(9)).double()
     eye = strength * torch.eye(WIDTH, dtype=torch.double)
@@ -188,7 +189,7 @@ def test_any_number_of_images_gives_finite_numbers(counts: list[int]) -> None:
     one = mixture.discriminant
     logits = mixture.logits(one.outputs(x), one.lengths, scatter.counts)
     assert logits.isfinite().all()
-    novelty = Novelty.of(discriminant(scatter, one.ridge * NOVELTY_RIDGE))
+    novelty = Novelty.of(one)
     assert novelty.distances(x).isfinite().all()
     if len(counts) > 1 and max(counts) == 1:  # nothing but the means: nearest is right
         assert (logits.argmax(1) == labels).all()

@@ -14,14 +14,7 @@ from ovor.classifier.rejection import DistanceJudge
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
-from ovor.learners.discriminant import (
-    NOVELTY_RIDGE,
-    Discriminant,
-    Mixture,
-    Novelty,
-    halved,
-    whole,
-)
+from ovor.learners.discriminant import Mixture, Novelty, halved, whole
 from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, Moments
 
 HALVED = ("novelty.weights", "novelty.axes")  # in half precision in files, with scales
@@ -57,6 +50,12 @@ class Exact:
         if any(f"{name}.scales" not in state or name not in state for name in HALVED):
             raise ValueError("the distances are missing")
         state = state | {name: whole(state[name], state[f"{name}.scales"]) for name in HALVED}
+        if "novelty.leading" not in state:  # before it was kept apart, the axes had it in them
+            axes = state["novelty.axes"]
+            state |= {
+                "novelty.leading": torch.ones(axes.shape[-1]),
+                "novelty.others": torch.zeros(()),
+            }
         for part, kind in PARTS.items():
             names = [f"{part}.{field.name}" for field in fields(kind)]
             if any(name not in state for name in names):
@@ -71,6 +70,8 @@ class Exact:
             (classes,),
             (classes,) * 2,
             (width, axes),
+            (axes,),
+            (),
             (),
             (),
         ]:
@@ -91,7 +92,6 @@ class Solved:
     """A head solved from sums, with what judging by leave-one-out takes."""
 
     mixture: Mixture
-    far: Discriminant
     novelty: Novelty
 
 
@@ -101,9 +101,7 @@ def solved(learner: Analytic, moments: Moments) -> Solved:
     try:
         learner.moments = moments
         mixture = learner.solve()
-        near = mixture.discriminant
-        far = Discriminant.of(near.scatter, near.spectrum, near.ridge * NOVELTY_RIDGE)
-        return Solved(mixture, far, Novelty.of(far))
+        return Solved(mixture, Novelty.of(mixture.discriminant))
     except BaseException as error:
         learner.moments = before[0]
         learner.set_head(*before[1:])
@@ -124,7 +122,7 @@ def judged(
     past: Calibration,
 ) -> tuple[Calibration, dict[str, Any]]:
     """Return the calibration after a lesson, and what the lesson says of itself."""
-    counts = now.far.scatter.counts
+    counts = now.mixture.discriminant.scatter.counts
     numbers = torch.tensor(found.numbers, dtype=torch.int64)
     able = counts[rows[numbers]] > 1  # a class of one image has no mean without it
     numbers, features = numbers[able], found.kept()[able]
@@ -152,12 +150,12 @@ def judged(
 
 def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return logits and distances of learned images as if each had not been learned."""
-    logits, distances = [], []
+    logits, distances, head = [], [], now.mixture.discriminant
     for steps, of_them in zip(
         torch.split(features, AT_ONCE), torch.split(labels, AT_ONCE), strict=True
     ):
         some = steps.double() / FEATURE_STEPS
-        squares = now.far.spectrum.squares(now.far.apart(some, of_them))
+        squares = head.spectrum.squares(head.apart(some, of_them))
         logits.append(now.mixture.without(some, of_them, squares))
-        distances.append(now.novelty.without(now.far, some, of_them, squares))
+        distances.append(now.novelty.without(head, some, of_them, squares))
     return torch.cat(logits), torch.cat(distances)

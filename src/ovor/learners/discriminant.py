@@ -14,10 +14,11 @@ from ovor.learners.moments import Moments
 
 RIDGES = torch.logspace(-6, 4, 41, dtype=torch.double)  # of the mean variance, to choose from
 FREEDOM = 0.3  # effective parameters an image, at most: generalised cross-validation overfits above
-SMALL_CLASS = 0.5  # images that the correction for small classes adds to each, chosen on
-# development classes as are the next three
-NOVELTY_RIDGE = 10.0  # of the distances that tell the unknown, in ridges of the classes
-AXES, AXES_WEIGHT = 64, 0.2  # leading directions that say how usual an image is, and their share
+# The rest was chosen on development classes, of drawings and of photographs.
+SMALL_CLASS = 0.5  # images that the correction for small classes adds to each
+AXES, LEADING = 64, 0.1  # leading directions that say how usual an image is, and their weight
+FOR_AN_AXIS = 4  # images, or the directions would follow single ones
+OTHERS, ENOUGH = 0.3, 40  # weight of the other directions at most, and up to so many parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +170,8 @@ class Discriminant:
         shortened = squares.double() @ (1 / (self.spectrum.values + self.ridge))
         return shortened + ((shifts @ self.kernel) * shifts).sum(1)
 
-    def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs and lengths for each image as if it had not been learned.
+    def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> "LeftOut":
+        """Return what the discriminants say of each image as if it had not been learned.
 
         Its class must have another. Its share of the scatter and of its class's mean is taken out
         by the formula for a rank-one change; the ridge and the mean of all classes stay. `squares`
@@ -190,7 +191,18 @@ class Discriminant:
         lengths[rows, labels] += (
             (leverage / (own - 1) - 2 * shifts[rows, labels]) / left / (own - 1)
         )
-        return changed, lengths
+        return LeftOut(changed, lengths, self.counts_without(labels), shifts, ratio / left)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Learned images, each as the others of its class and of all classes let it appear."""
+
+    outputs: Tensor  # n, C
+    lengths: Tensor  # n, C
+    counts: Tensor  # n, C
+    shifts: Tensor  # n, C: of the image from its class's mean, while it was still learned
+    growth: Tensor  # n: by how much of their squares the gram matrix grows
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +231,8 @@ class Mixture:
 
     def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> Tensor:
         """Return the logits of learned images as if each had not been learned."""
-        outputs, lengths = self.discriminant.without(features, labels, squares)
-        return self.logits(outputs, lengths, self.discriminant.counts_without(labels))
+        left = self.discriminant.without(features, labels, squares)
+        return self.logits(left.outputs, left.lengths, left.counts)
 
     def logits(self, outputs: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
         """Return the logits of images by a discriminant's outputs.
@@ -241,27 +253,35 @@ def centred(rows: Tensor) -> Tensor:
 class Novelty:
     """How far an image is from the nearest class, less how far it is from all: the unknown.
 
-    The relative Mahalanobis distance, and a share of the distance along the leading directions; in
-    units of what the sums let expect of images of known classes, around their mean.
+    The relative Mahalanobis distance, and a share of the distance from all again: along the leading
+    directions, and across them, which tells less the better the scatter is known. In units of what
+    the sums let expect of images of known classes, around their mean.
     """
 
     weights: Tensor  # p, C
     centre: Tensor  # p
     offsets: Tensor  # C: lengths of the class means, less what chance gives to those of few images
     kernel: Tensor  # C, C
-    axes: Tensor  # p, AXES: leading directions, scaled
+    axes: Tensor  # p, A: leading directions
+    leading: Tensor  # A: weights of squared distances along them, and
+    others: Tensor  # (): across them
     level: Tensor  # (): mean of the distances, and
     scale: Tensor  # (): their spread, as expected
 
     @classmethod
     def of(cls, discriminant: Discriminant) -> "Novelty":
-        """Return what tells the unknown, by discriminants with a stronger ridge."""
+        """Return what tells the unknown, by the same discriminants that tell the classes."""
         scatter, gram, kernel = discriminant.scatter, discriminant.gram, discriminant.kernel
         spectrum, eye = discriminant.spectrum, torch.eye(len(gram), dtype=torch.double)
-        leading = spectrum.values[-AXES:]
-        shares = AXES_WEIGHT / (leading + discriminant.ridge)
-        usual = shares * leading / scatter.images
-        axes = spectrum.vectors[:, -AXES:].double() * shares.sqrt()
+        measure = 1 / (spectrum.values + discriminant.ridge)
+        axes = max(1, min(AXES, int(scatter.images / FOR_AN_AXIS), len(measure)))
+        leading = LEADING * measure[-axes:]
+        parameters = max(discriminant.leverage * scatter.freedom, 1.0)
+        others = torch.zeros((), dtype=torch.double)
+        if len(measure) > axes:
+            others = min(OTHERS, (ENOUGH / parameters) ** 2) * measure[:-axes].mean()
+        usual = spectrum.values / scatter.images
+        usual = torch.cat([others * usual[:-axes], leading * usual[-axes:]])
         noise = discriminant.noise / (1 - discriminant.leverage) ** 2
         slopes = 2 * (eye - kernel @ gram)
         spread = (slopes * (noise @ slopes)).sum(0).mean() + 2 * usual.square().sum()
@@ -269,28 +289,60 @@ class Novelty:
         among = ((gram @ kernel) * gram).sum(1).mean() + (kernel * noise).sum()
         level = (chance - lengths).mean() + among + usual.sum()
         # What files hold of the large ones; a model must say the same after it was saved.
-        weights, axes = whole(*halved(discriminant.weights)), whole(*halved(axes))
+        weights = whole(*halved(discriminant.weights))
+        directions = whole(*halved(spectrum.vectors[:, -axes:].double()))
         scale = spread.clamp(min=1e-24).sqrt()
-        return cls(weights, scatter.centre, lengths - chance, kernel, axes, level, scale)
+        return cls(
+            weights,
+            scatter.centre,
+            lengths - chance,
+            kernel,
+            directions,
+            leading,
+            others,
+            level,
+            scale,
+        )
 
     def distances(self, features: Tensor) -> Tensor:
         """Return a number an image, larger the less it belongs to any class."""
         apart = features - self.centre
-        return self.combined(apart @ self.weights, self.offsets, apart @ self.axes)
+        return self.combined(apart @ self.weights, self.offsets, self.unusual(apart))
 
     def without(
         self, discriminant: Discriminant, features: Tensor, labels: Tensor, squares: Tensor
     ) -> Tensor:
-        """Return the distances of learned images as if each had not been learned."""
-        outputs, lengths = discriminant.without(features, labels, squares)
-        chance = discriminant.uncertainty / discriminant.counts_without(labels)
-        return self.combined(outputs, lengths - chance, (features - self.centre) @ self.axes)
+        """Return the distances of learned images as if each had not been learned.
 
-    def combined(self, outputs: Tensor, offsets: Tensor, along: Tensor) -> Tensor:
-        """Return the distances by a discriminant's outputs and the leading directions."""
+        Of the formula for a rank-one change also follows how the class means then scatter.
+        """
+        left = discriminant.without(features, labels, squares)
+        chance = discriminant.uncertainty / left.counts
+        unusual = self.unusual(features - self.centre, discriminant.spectrum)
+        turned = left.shifts @ self.kernel
+        crossed = (turned * left.outputs).sum(1).square() * left.growth
+        less = crossed / (1 + left.growth * (turned * left.shifts).sum(1))
+        return self.combined(left.outputs, left.lengths - chance, unusual - less)
+
+    def unusual(self, apart: Tensor, learned: Spectrum | None = None) -> Tensor:
+        """Return how far images are from all, a weighted sum of squares.
+
+        The leading directions lean towards images that were learned, the more the larger their
+        share of the sums of squares is, and leave less across than they do of other images: by two
+        powers of what is left of 1.
+        """
+        along = (apart @ self.axes).square()
+        across = apart.square().sum(1) - along.sum(1)
+        if learned is not None:
+            shares = along @ (1 / learned.values[-len(self.leading) :].clamp(min=1e-12))
+            across = across / (1 - shares).clamp(min=0.1).square()
+        return along @ self.leading + self.others * across
+
+    def combined(self, outputs: Tensor, offsets: Tensor, unusual: Tensor) -> Tensor:
+        """Return the distances by a discriminant's outputs."""
         nearest = (offsets - 2 * outputs).amin(1)
         among = ((outputs @ self.kernel) * outputs).sum(1)
-        return (nearest + among + along.square().sum(1) - self.level) / self.scale
+        return (nearest + among + unusual - self.level) / self.scale
 
 
 def halved(columns: Tensor) -> tuple[Tensor, Tensor]:
