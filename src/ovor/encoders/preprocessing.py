@@ -102,8 +102,20 @@ def find_preprocessing(path: Path, label: str, arch: Architecture) -> Preprocess
     family = by_shape(arch)
     if family:
         return family.preprocessing(arch.image_size, "shape")
-    guess = DEIT.preprocessing(arch.image_size, "")
-    return replace(guess, said_by="a guess, what most networks have", guessed=True)
+    return guess(arch.image_size)
+
+
+def find_for_any(path: Path, label: str, size: int) -> Preprocessing:
+    """Return how the weights of any network want their images, whose shape tells nothing."""
+    family = by_name(path, label)
+    known = family.preprocessing(size, "name") if family else guess(size)
+    return from_files(path, label, size) or known
+
+
+def guess(size: int) -> Preprocessing:
+    """Return what most networks have."""
+    common = DEIT.preprocessing(size, "")
+    return replace(common, said_by="a guess, what most networks have", guessed=True)
 
 
 def from_files(path: Path, label: str, size: int) -> Preprocessing | None:
