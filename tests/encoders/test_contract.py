@@ -13,7 +13,6 @@ from ovor.errors import OvorError
 from rounding import LAYERS, rounding
 from small_networks import TIMM, onnx_file, timm_folder
 
-
 # What begins with the name of its kind, by a small one of each.
 EXAMPLES = {
     **{f"timm:{kind}": (timm_folder, kind) for kind in TIMM},

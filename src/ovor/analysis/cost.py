@@ -104,8 +104,8 @@ def grown(
 ) -> tuple[Learner, int]:
     """Return the learner after tasks of these sizes, and how many parameters they could change.
 
-    All of it, the backbone too, is on the meta device: nothing has values, so RanPAC's Gram matrix takes no memory,
-    and the counter sees fused attention, which on a CPU it does not.
+    All of it, the backbone too, is on the meta device: nothing has values, so RanPAC's Gram matrix
+    takes no memory, and the counter sees fused attention, which on a CPU it does not.
     """
     learnable = set()
     with torch.device("meta"):

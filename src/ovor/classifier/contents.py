@@ -22,7 +22,7 @@ def contents(model: Memory, about: Description) -> Model:
     encoder = model.network().encoder
     if about.backbone.bundled and not encoder.bundles:
         raise OvorError(
-            f"The backbone {about.backbone.name} cannot be put into a model file: hand it on beside "
+            f"The backbone {about.backbone.name} cannot be put into a model file: hand it on with "
             "the model, and say where it is (--backbone)."
         )
     tensors = encoder.state_dict() if about.backbone.bundled else {}

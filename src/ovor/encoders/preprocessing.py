@@ -206,9 +206,10 @@ def by_shape(arch: Architecture) -> Family | None:
 
 def doubt(found: Preprocessing, name: str) -> str:
     """Return the sentence for whoever begins a model with a network that says nothing."""
-    own = Path(name).with_suffix(".json").name
+    path = Path(name.rpartition(":")[2])  # a kind of encoder may stand before it
+    own = path.with_suffix(".json").name
     return (
-        f"Nothing says which pixels {Path(name).name} was trained with, so they are normalised as "
+        f"Nothing says which pixels {path.name} was trained with, so they are normalised as "
         f"most networks want it (mean {spaced(found.mean)}, std {spaced(found.std)}): if that is "
         f"wrong, write its own into a file {own} beside it, "
         'such as {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}, and learn anew.'

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ovor.encoders.backbone import Backbone
 from ovor.encoders.base import Encoder
 from ovor.encoders.hub import download
-from ovor.encoders.preprocessing import CONFIG, Preprocessing, find_for_any, fitting, of_config
+from ovor.encoders.preprocessing import CONFIG, Preprocessing, fitting, of_config
 from ovor.errors import OvorError
 
 WEIGHTS = "model.safetensors"
@@ -201,11 +201,11 @@ def in_folder(folder: Path, name: str) -> Checkpoint:
 def on_hub(timm: Any, name: str) -> Checkpoint:
     """Return which network a name of timm's is, its weights fetched if they are not cached."""
     architecture, _, tag = name.partition(".")
-    found = timm.get_pretrained_cfg(name) if timm.is_model(architecture) else None
-    if found is None or (tag and found.tag != tag):
-        tags = [x for x in timm.list_pretrained(f"{architecture}.*") if x != name]
+    tags = timm.list_pretrained(f"{architecture}.*") if timm.is_model(architecture) else []
+    if not timm.is_model(architecture) or (tag and name not in tags):
         known = f"such as timm:{tags[0]}" if tags else "timm.list_pretrained() has them all"
         raise OvorError(f"timm {timm.__version__} has no {name}: give another name, {known}.")
+    found = timm.get_pretrained_cfg(name)
     if not found.hf_hub_id:
         raise OvorError(
             f"The hub has no weights for {name}: choose another of timm's, or give a folder with "
@@ -241,9 +241,8 @@ def build(timm: Any, found: Checkpoint, label: str) -> tuple[TimmEncoder, Prepro
             f"Features inside {label} cannot be read ({type(error).__name__}: {error}): choose "
             "another network of timm's."
         ) from error
-    if {"mean", "std"} <= found.config.keys():
-        return encoder, of_config(config, f"timm's settings of {label}")
-    return encoder, find_for_any(found.file, label, size)
+    said = {"input_size": size, **found.config}
+    return encoder, of_config(said, f"The {CONFIG} of {label}")
 
 
 def create(timm: Any, found: Checkpoint, label: str) -> Any:
