@@ -50,7 +50,7 @@ def test_it_is_the_backbone_of_a_new_model_where_it_is_installed(world: Path) ->
     assert about.backbone.source == f"package: {package.name} 0.1.0"
     assert about.backbone.sha256 == package.sha256
     transform = about.run.transform
-    assert transform.crop_pct == 0.875
+    assert transform.crop_pct == 1
     assert transform.mean * 255 == pytest.approx(127)
     assert transform.std * 255 == pytest.approx(128)
     assert package.name in done("inspect", "m.ovor")

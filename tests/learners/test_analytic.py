@@ -7,7 +7,7 @@ import torch
 
 from ovor.encoders import load_backbone
 from ovor.learners import analytic, build_learner
-from ovor.learners.analytic import Analytic, depths_at
+from ovor.learners.analytic import Analytic, AnalyticOptions, depths_at, depths_read
 from ovor.learners.discriminant import Scatter
 from tiny import batches_of
 
@@ -69,3 +69,20 @@ def test_depths_are_read_from_the_middle_to_the_end(
     depths: int, blocks: int, expected: list[int]
 ) -> None:
     assert depths_at(depths, blocks) == expected
+
+
+@pytest.mark.parametrize(
+    ("widths", "widest", "expected"),
+    [
+        ((384,) * 6, 3072, [2, 3, 4, 5]),  # the embedded network
+        ((768,) * 12, 3072, [5, 7, 9, 11]),  # ViT-S
+        ((1536,) * 12, 3072, [5, 11]),  # ViT-B
+        ((1536,) * 12, 0, [5, 7, 9, 11]),  # a model that was made before there was a limit
+        ((9000,) * 3, 3072, [2]),
+        ((40, 80, 112, 192, 320, 1280), 3072, [2, 3, 4, 5]),  # EfficientNet-Lite
+    ],
+)
+def test_fewer_depths_are_read_of_a_wide_network(
+    widths: tuple[int, ...], widest: int, expected: list[int]
+) -> None:
+    assert depths_read(AnalyticOptions(widest=widest), widths) == expected

@@ -347,7 +347,7 @@ def test_parts_are_small_unless_the_loss_looks_at_the_whole_batch(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str, largest: int
 ) -> None:
     """L2P's matching as released does."""
-    monkeypatch.setattr(feed, "KEPT_BLOCK", 1)
+    monkeypatch.setattr("ovor.encoders.vit.KEPT_BLOCK", 1)
     run = replace(tiny_run, method="l2p", options={"match": match}, vor=None)
     context, learner = prepare(run, tmp_path / "c")
     learner.begin_task(3, (0, 0))

@@ -77,9 +77,8 @@ def measure(method: str, setting: Setting) -> Cost:
     own, parameters = after_all_tasks(method, setting, VisionTransformer)
     published, _ = after_all_tasks(method, setting, PublishedViT)
     stored = sum(tensor.numel() for tensor in own.learned_state().values())
-    macs, own_macs = (
-        inference_macs(learner, setting.arch.image_size) for learner in (published, own)
-    )
+    size = setting.arch.image_size
+    macs, own_macs = (inference_macs(learner, size) for learner in (published, own))
     return Cost(method, parameters, stored, macs, own_macs)
 
 

@@ -9,6 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
+
 
 class Encoder(nn.Module):
     """A frozen network whose features can be read at several depths."""

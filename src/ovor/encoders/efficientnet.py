@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import Encoder
+from ovor.encoders.base import KEPT_BLOCK, Encoder
 from ovor.errors import OvorError
 
 EPSILON = 1e-3  # of its batch norms
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage, which no tensor tells
 SIZES = {(16, 320): 224, (21, 320): 240, (21, 352): 260}  # of input, by blocks and last width
+EARLY = 2  # stages that are not read: their channels tell edges and colours, not things
 SMALLEST = 32  # pixels, where the last stage sees one place
 # By the packages' names: ours, and the norm that follows.
 CONVS = {
@@ -30,7 +31,6 @@ CONVS = {
     "_depthwise_conv": ("depthwise", "_bn1"),
     "_project_conv": ("project", "_bn2"),
 }
-KEPT = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Block(nn.Module):
 
 
 class EfficientNet(Encoder):
-    """Stem, blocks and head, read after the last block of each stage and after the head."""
+    """Stem, blocks and head, read after the last block of each later stage and after the head."""
 
     def __init__(self, stem: int, blocks: Sequence[Bottleneck], head: int) -> None:
         super().__init__()
         self.stem = Conv(3, stem, 3, 2, groups=1)
         self.blocks = nn.ModuleList(map(Block, blocks))
         self.head = Conv(blocks[-1].outputs, head, 1, 1, groups=1)
-        self.ends = stage_ends(blocks)
+        self.ends = stage_ends(blocks)[EARLY:]
         self.widths = (*(blocks[end].outputs for end in self.ends), head)
         self.image_size = SIZES.get((len(blocks), blocks[-1].outputs), 224)
         self.widest = max(block.inner for block in blocks if block.inputs == blocks[0].outputs)
@@ -137,8 +137,8 @@ class EfficientNet(Encoder):
         return wanted or self.image_size
 
     def batch(self, size: int) -> int:
-        """Return so few that the widest activation, inside the second stage, stays in the cache."""
-        return max(1, KEPT // (4 * self.widest * (size // 2) ** 2))
+        """Return so few that the C library keeps the memory of the widest activation."""
+        return max(1, KEPT_BLOCK // (4 * self.widest * (size // 2) ** 2))
 
     def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
         last = len(self.widths) - 1

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ovor.encoders.backbone import Backbone
-from ovor.encoders.base import Encoder
+from ovor.encoders.base import KEPT_BLOCK, Encoder
 from ovor.encoders.hub import download
 from ovor.encoders.preprocessing import CONFIG, Preprocessing, fitting, of_config
 from ovor.errors import OvorError
@@ -29,7 +29,6 @@ WEIGHTS = "model.safetensors"
 ELSEWHERE = ("url", "hf_hub_id", "hf_hub_filename", "source", "state_dict", "custom_load")
 INSTALL = "pip install 'ovor[timm]'"
 SMALLEST = 32  # pixels, where most convolutional networks come to see one place
-KEPT = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 STAND_INS: list[Any] = []  # what they declare is gone when they are collected
 
 
@@ -138,7 +137,7 @@ class TimmEncoder(Encoder):
 
         A larger one would be paid for anew each time, page by page.
         """
-        return max(1, KEPT // (4 * self.outline(size).largest))
+        return max(1, KEPT_BLOCK // (4 * self.outline(size).largest))
 
 
 @contextmanager

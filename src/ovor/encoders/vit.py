@@ -11,13 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import Encoder
+from ovor.encoders.base import KEPT_BLOCK, Encoder
 from ovor.errors import OvorError
 
 Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
 Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
-
-KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
 
 @dataclass(frozen=True)
