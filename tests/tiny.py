@@ -30,13 +30,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def save_backbone(path: Path, seed: int = 0, architecture: Architecture = TWO_LAYERS) -> Path:
-    """Write a network of random weights."""
+    """Write a network of random weights, and beside it that pixels go in from 0 to 1."""
     draw = torch.Generator().manual_seed(seed)
     state = {
         name: torch.randn(tensor.shape, generator=draw) * 0.2 + name.endswith("norm.weight")
         for name, tensor in VisionTransformer(architecture).state_dict().items()
     }
     save_file(state, path)
+    path.with_suffix(".json").write_text('{"mean": 0, "std": 1, "interpolation": "bilinear"}')
     return path
 
 

@@ -150,6 +150,7 @@ def test_a_bundle_keeps_heads_that_only_the_file_told(
 def test_a_backbone_that_is_gone_is_named(place: Place) -> None:
     sha256 = read_model(place.model).about.backbone.sha256
     place.backbone.unlink()
+    place.backbone.with_suffix(".json").unlink()
     lesson = save_images(place.root / "second", SECOND, 2)
     for arguments in (
         ("predict", place.model, place.images),

@@ -123,6 +123,7 @@ def test_saved_and_loaded_it_answers_the_same(
             **model.get_params(),
             "batch_size": 64,
             "lr": 0.01,
+            "image_size": 28,
             **(own if method == "trained" else {"epochs": 20, "method": "analytic"}),
         }
         np.testing.assert_array_equal(

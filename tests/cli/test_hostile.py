@@ -59,6 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     """Models, folders and images as they should be."""
     root = tmp_path_factory.mktemp("whole")
     shutil.copy(tiny_backbone, root / "tiny.safetensors")
+    shutil.copy(Path(tiny_backbone).with_suffix(".json"), root / "tiny.json")
     folder_of(root / "old", "ant", "bee")
     folder_of(root / "new", "cat", "dog")
     folder_of(root / "one", "ant")

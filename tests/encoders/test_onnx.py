@@ -142,6 +142,8 @@ def test_what_is_no_such_graph_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert "There is no file" in refused(path)
     assert "There is no file" in refused("")
+    with pytest.raises(OvorError, match=f"write onnx:{path}"):
+        load_backbone(str(path))
     path.write_bytes(b"no graph")
     assert "is no ONNX file that onnxruntime" in refused(path)
     for shape in (("N", 1, "S", "S"), ("N", 32, 32, 3)):

@@ -148,7 +148,8 @@ def test_weights_are_never_drawn(hub: Hub) -> None:
 
 
 def test_a_name_that_timm_does_not_have_is_a_sentence() -> None:
-    assert "timm.list_pretrained() has them all" in refused("not_a_network")
+    assert "timm.list_pretrained() has them all" in refused("!")
+    assert "such as timm:convnext_atto" in refused("convnext_ato.d2_in1k")
     assert "such as timm:convnext_atto.d2_in1k" in refused("convnext_atto.nobody")
     assert "Write which network" in refused("")
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +201,12 @@ def in_folder(folder: Path, name: str) -> Checkpoint:
 def on_hub(timm: Any, name: str) -> Checkpoint:
     """Return which network a name of timm's is, its weights fetched if they are not cached."""
     architecture, _, tag = name.partition(".")
-    tags = timm.list_pretrained(f"{architecture}.*") if timm.is_model(architecture) else []
-    if not timm.is_model(architecture) or (tag and name not in tags):
-        known = f"such as timm:{tags[0]}" if tags else "timm.list_pretrained() has them all"
-        raise OvorError(f"timm {timm.__version__} has no {name}: give another name, {known}.")
+    known = timm.is_model(architecture)
+    tags = timm.list_pretrained(f"{architecture}.*") if known else []
+    if not known or (tag and name not in tags):
+        near = tags[:1] or get_close_matches(architecture, timm.list_models(), n=1)
+        other = f"such as timm:{near[0]}" if near else "timm.list_pretrained() has them all"
+        raise OvorError(f"timm {timm.__version__} has no {name}: give another name, {other}.")
     found = timm.get_pretrained_cfg(name)
     if not found.hf_hub_id:
         raise OvorError(

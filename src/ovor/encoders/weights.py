@@ -88,6 +88,8 @@ def load_photos(name: str, _: int | None) -> Backbone:
 
 
 def check_is_a_path(path: Path, name: str) -> None:
+    if path.suffix == ".onnx":
+        raise OvorError(f'"{name}" is an ONNX file: write onnx:{name}')
     if not path.suffix and not path.exists():
         short = ", ".join(f'"{known}"' for known in SHORT_NAMES)
         raise OvorError(
