@@ -53,7 +53,7 @@ def measure(quick: bool) -> Iterator[Row]:
                 "ours": in_portions(lambda x: ours.depths(x, every), images, size),
                 "peak": product(),
             },
-            5 if quick else 15,
+            3 if quick else 9,
         )
     yield from rows(seconds, ours, len(images), size)
 
