@@ -1,23 +1,13 @@
 """timm and torchvision, the oracles of the parity tests; import them from here.
 
-Some torchvision wheels have no compiled operators beside a CPU build of torch, and then neither
-torchvision nor timm can be imported until the operators they mention are declared.
+The product has a way to import them where torchvision does not fit torch.
 """
 
-import torch
+from ovor.encoders.timm import import_timm
 
-try:
-    import torchvision
-except RuntimeError:
-    if torch.version.cuda is not None:
-        raise
-    LIBRARY = torch.library.Library("torchvision", "DEF")  # undone when it is collected
-    for operator in ("nms", "qnms"):
-        LIBRARY.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision
+timm = import_timm()
 
-import timm
-import torchvision.transforms
-from timm.models.vision_transformer import VisionTransformer as TimmViT
+import torchvision.transforms  # noqa: E402
+from timm.models.vision_transformer import VisionTransformer as TimmViT  # noqa: E402
 
 __all__ = ["TimmViT", "timm", "torchvision"]

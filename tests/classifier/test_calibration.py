@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ovor.classifier.calibration import BOUNDS, Calibration, calibrated, likeliest
+from ovor.classifier.calibration import BOUNDS, KEPT_DISTANCES, Calibration, calibrated, likeliest
 
 
 def judged(images: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -88,7 +88,7 @@ def test_what_was_judged_by_a_smaller_model_counts_less() -> None:
     near = torch.zeros(1000).double()
     half = old.with_lesson(near, logits, labels, weights, 0.5)
     assert half.threshold(0.05) < 1
-    assert half.distances.sum() == pytest.approx(1000 + 50 / 4)
+    assert half.distances.sum() == pytest.approx(1000 + KEPT_DISTANCES / 4)
     same = old.with_lesson(near[:1], logits[:1], labels[:1], weights[:1], 1.0)
     assert same.threshold(0.05) > 8
 

@@ -19,7 +19,13 @@ def contents(model: Memory, about: Description) -> Model:
     state = model._learner.learned_state()
     if not about.sums:
         state = {name: x for name, x in state.items() if name not in MOMENTS}
-    tensors = model.network().encoder.state_dict() if about.backbone.bundled else {}
+    encoder = model.network().encoder
+    if about.backbone.bundled and not encoder.bundles:
+        raise OvorError(
+            f"The backbone {about.backbone.name} cannot be put into a model file: hand it on with "
+            "the model, and say where it is (--backbone)."
+        )
+    tensors = encoder.state_dict() if about.backbone.bundled else {}
     return Model(about, state, tensors, model._exact.state() if model._exact else {})
 
 

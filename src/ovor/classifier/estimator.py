@@ -11,8 +11,8 @@ from ovor.classifier.file import TaskInfo
 from ovor.classifier.prediction import Names
 from ovor.config import Run, Transform
 from ovor.encoders import Backbone, load_backbone
+from ovor.encoders.backbone import PAPER
 from ovor.encoders.preprocessing import Preprocessing, doubt
-from ovor.encoders.weights import PAPER
 from ovor.errors import OvorError, explain
 from ovor.learners import at_once, parse_options, takes_vor
 from ovor.presets import teaching

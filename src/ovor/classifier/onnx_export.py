@@ -32,7 +32,13 @@ def export_onnx(model: Classifier, path: str | Path) -> float:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise OvorError(f"Exporting needs the package {error.name}: {INSTALL}.") from error
-    learner = model.learner()
+    learner, backbone = model.learner(), model.network()
+    if not backbone.encoder.exports:
+        raise OvorError(
+            f"A model on {backbone.name} cannot be written as one ONNX file, as torch does not "
+            "compute what that file does: hand on the model and that file, and predict with both "
+            "(--backbone)."
+        )
     device = learner.device
     try:
         learner.cpu()

@@ -1,8 +1,9 @@
 """The frozen backbone: the network, and where its weights come from (App. C)."""
 
+from ovor.encoders.backbone import Backbone
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import Architecture, Prefix, Prefixes, VisionTransformer
-from ovor.encoders.weights import Backbone, load_backbone
+from ovor.encoders.weights import load_backbone
 
 __all__ = [
     "Architecture",

@@ -4,6 +4,7 @@ Whatever keeps it can be learned with by the methods that need no more than feat
 """
 
 from collections.abc import Collection
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ class Encoder(nn.Module):
 
     widths: tuple[int, ...]  # of the features at each depth, first to last
     image_size: int  # side of the square input that it was trained with
+    bundles: ClassVar[bool] = True  # do its tensors alone make it again, in a model file?
+    exports: ClassVar[bool] = True  # can torch write it as ONNX?
 
     def input_size(self, wanted: int) -> int:
         """Return the side of the square input in pixels: the one wanted, or for 0 its own.

@@ -113,8 +113,20 @@ def find_preprocessing(path: Path, label: str, arch: Architecture) -> Preprocess
     family = by_shape(arch)
     if family:
         return family.preprocessing(arch.image_size, "shape")
-    guess = DEIT.preprocessing(arch.image_size, "")
-    return replace(guess, said_by="a guess, what most networks have", guessed=True)
+    return guess(arch.image_size)
+
+
+def find_for_any(path: Path, label: str, size: int) -> Preprocessing:
+    """Return how the weights of any network want their images, whose shape tells nothing."""
+    family = by_name(path, label)
+    known = family.preprocessing(size, "name") if family else guess(size)
+    return from_files(path, label, size) or known
+
+
+def guess(size: int) -> Preprocessing:
+    """Return what most networks have."""
+    common = DEIT.preprocessing(size, "")
+    return replace(common, said_by="a guess, what most networks have", guessed=True)
 
 
 def from_files(path: Path, label: str, size: int) -> Preprocessing | None:
@@ -205,9 +217,10 @@ def by_shape(arch: Architecture) -> Family | None:
 
 def doubt(found: Preprocessing, name: str) -> str:
     """Return the sentence for whoever begins a model with a network that says nothing."""
-    own = Path(name).with_suffix(".json").name
+    path = Path(name.rpartition(":")[2])  # a kind of encoder may stand before it
+    own = path.with_suffix(".json").name
     return (
-        f"Nothing says which pixels {Path(name).name} was trained with, so they are normalised as "
+        f"Nothing says which pixels {path.name} was trained with, so they are normalised as "
         f"most networks want it (mean {spaced(found.mean)}, std {spaced(found.std)}): if that is "
         f"wrong, write its own into a file {own} beside it, "
         'such as {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}, and learn anew.'

@@ -7,8 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from math import isqrt
@@ -17,11 +16,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ovor.encoders import efficientnet
+from ovor.encoders import efficientnet, onnx, timm
+from ovor.encoders.backbone import PAPER, Backbone
 from ovor.encoders.base import Encoder
 from ovor.encoders.formats import READERS, abridge, read_weights
+from ovor.encoders.hub import download
 from ovor.encoders.preprocessing import (
-    CONFIG,
     UNCHANGED,
     Preprocessing,
     find_preprocessing,
@@ -34,7 +34,6 @@ ASSETS = files("ovor") / "assets"
 HUB_FILE = "model.safetensors"
 TIMM_NAME = re.compile(r"(?:flexivit_\w+|\w+_patch\d+\w*)(?P<tag>\.\w+)?")
 BLOCK = re.compile(r"^blocks\.\d+\.")
-PAPER = "vit_base_patch16_224.augreg_in21k_ft_in1k"
 # Recommended for photographs: DINOv2 with registers.
 SHORT_NAMES = {
     size: f"vit_{size}_patch14_reg4_dinov2.lvd142m" for size in ("small", "base", "large")
@@ -47,42 +46,17 @@ HEADS = {1280: 16, 1408: 16, 1664: 16}
 Shapes = Mapping[str, torch.Size]
 
 
-@dataclass(frozen=True)
-class Backbone:
-    """A frozen network and where its weights come from; the last three go into every result."""
-
-    encoder: Encoder
-    name: str  # as it was asked for
-    source: str
-    sha256: str  # of the file
-    preprocessing: Preprocessing | None = None  # what it wants of images, as far as it is known
-
-    @property
-    def vit(self) -> VisionTransformer:
-        """The encoder as a vision transformer, for what reads its blocks."""
-        if not isinstance(self.encoder, VisionTransformer):
-            raise OvorError(
-                f"This needs a vision transformer, and {self.name} is none: choose another "
-                f'backbone, such as "embedded" or "{PAPER}".'
-            )
-        return self.encoder
-
-    @property
-    def num_heads(self) -> int:
-        """Heads of its attention, 0 where it has none."""
-        return self.vit.arch.num_heads if isinstance(self.encoder, VisionTransformer) else 0
-
-
 def load_backbone(
     name: str, num_heads: int | None = None, cache_dir: str | Path | None = None
 ) -> Backbone:
-    """Load one of ENCODERS, a .safetensors, .pth, .pt, .bin or .npz file, a timm name with its tag,
-    or one of SHORT_NAMES.
+    """Load what ENCODERS names, a .safetensors, .pth, .pt, .bin or .npz file, a timm name with its
+    tag, or one of SHORT_NAMES.
 
     `num_heads` is needed only where heads are not 64 wide; `cache_dir` replaces the hub's cache.
     """
-    if name in ENCODERS:
-        return ENCODERS[name](name, num_heads)
+    kind, colon, rest = name.partition(":")
+    if kind + colon in ENCODERS:
+        return ENCODERS[kind + colon](rest if colon else name, num_heads)
     if name in SHORT_NAMES:
         full = SHORT_NAMES[name]
         return load_file(fetch(full, cache_dir), name, f"hub: timm/{full}", num_heads)
@@ -119,6 +93,8 @@ def load_photos(name: str, _: int | None) -> Backbone:
 
 
 def check_is_a_path(path: Path, name: str) -> None:
+    if path.suffix == ".onnx":
+        raise OvorError(f'"{name}" is an ONNX file: write onnx:{name}')
     if not path.suffix and not path.exists():
         short = ", ".join(f'"{known}"' for known in SHORT_NAMES)
         raise OvorError(
@@ -130,29 +106,7 @@ def check_is_a_path(path: Path, name: str) -> None:
 
 def fetch(name: str, cache_dir: str | Path | None) -> Path:
     """Return the file in the hub's cache, downloaded if it is not there yet."""
-    # Slow to import, and most runs do not need it.
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
-
-    repo = f"timm/{name}"
-    try:
-        # The cache first: no network, and the weights stay the same from run to run.
-        return Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir, local_files_only=True))
-    except LocalEntryNotFoundError:
-        pass
-    try:
-        found = Path(hf_hub_download(repo, HUB_FILE, cache_dir=cache_dir))
-    except RepositoryNotFoundError as error:
-        raise OvorError(f"the Hugging Face hub has no {repo}; check the name and tag.") from error
-    except Exception as error:  # every layer of the network has errors of its own
-        raise OvorError(
-            f"{repo} is not cached and cannot be fetched ({type(error).__name__}); download its "
-            f"file {HUB_FILE} where there is a network and give its path as the backbone, or copy "
-            "a Hugging Face cache that holds it and set HF_HUB_CACHE to that folder."
-        ) from error
-    with suppress(Exception):  # then its preprocessing is told by its name
-        hf_hub_download(repo, CONFIG, cache_dir=cache_dir)  # comes to lie beside the weights
-    return found
+    return download(f"timm/{name}", HUB_FILE, cache_dir, "give its path as the backbone")
 
 
 def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Backbone:
@@ -312,8 +266,10 @@ def choose_heads(embed_dim: int, num_heads: int | None, label: str) -> int:
     return num_heads
 
 
-# What has a name of its own.
+# What has a name of its own, or begins with the name of its kind.
 ENCODERS: dict[str, Callable[[str, int | None], Backbone]] = {
     "embedded": load_embedded,
     **dict.fromkeys(efficientnet.PACKAGES, load_photos),
+    "timm:": timm.load,
+    "onnx:": onnx.load,
 }

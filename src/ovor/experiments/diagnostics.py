@@ -193,10 +193,13 @@ def spread(count: int) -> Tensor:
     return torch.linspace(0, max(0, count - 1), min(count, POINTS)).long()
 
 
-def macs(context: Context) -> int:
-    """Count the multiply-accumulates of one image through the learner."""
+def macs(context: Context) -> int | None:
+    """Count the multiply-accumulates of one image through the learner, if torch computes them."""
     run, encoder = context.run, context.backbone.encoder
-    empty = {id(p): nn.Parameter(p.to("meta"), requires_grad=False) for p in encoder.parameters()}
+    if not encoder.exports:
+        return None
+    empty: dict[int, Tensor] = {id(x): x.to("meta") for x in encoder.buffers()}
+    empty |= {id(p): nn.Parameter(p.to("meta"), requires_grad=False) for p in encoder.parameters()}
     sizes = [len(task.classes) for task in context.tasks]
     learner, _ = grown(run.method, run.options, sizes, copy.deepcopy(encoder, dict(empty)))
     return inference_macs(learner, run.transform.size)
