@@ -208,3 +208,35 @@ def test_a_small_class_gets_back_what_chance_took(monkeypatch: pytest.MonkeyPatc
     assert change[0] > 0 > change[1]
     expected = one.leverage * (1 / (3 + SMALL_CLASS) - 1 / (40 + SMALL_CLASS))
     assert float(change[0] - change[1]) == pytest.approx(expected / 4 / float(mixture.scale))
+
+
+@pytest.mark.parametrize("each", [8, 25])
+def test_leave_one_out_distances_are_near_those_of_learning_without_the_image(each: int) -> None:
+    """Not equal: directions that lean towards an image are made good by a factor. On average the
+    error is far below what distances differ by, and without the factor it would not be.
+    """
+    draw = torch.Generator().manual_seed(7)
+    wide, classes = 90, 4
+    labels = torch.arange(classes).repeat_interleave(each)
+    scales = torch.linspace(2, 0.3, wide)
+    means = torch.randn(classes, wide, generator=draw) * scales
+    noise = torch.randn(len(labels), wide, generator=draw) * scales
+    x = rounded(means[labels] + noise)
+
+    def fitted(rows: Tensor, ridge: float | None) -> Discriminant:
+        found = Moments.empty(wide).grown(classes)
+        found.add(x[rows], labels[rows])
+        scatter = Scatter.of(found)
+        return chosen(scatter) if ridge is None else discriminant(scatter, ridge)
+
+    everything = torch.arange(len(x))
+    one = fitted(everything, None)
+    found = Novelty.of(one)
+    squares = one.spectrum.squares(one.apart(x, labels))
+    judged = found.without(one, x, labels, squares) * found.scale + found.level
+    seen = found.distances(x) * found.scale + found.level
+    others = [fitted(everything[everything != i], one.ridge) for i in range(len(x))]
+    far = [Novelty.of(other) for other in others]
+    truth = torch.cat([n.distances(x[i : i + 1]) * n.scale + n.level for i, n in enumerate(far)])
+    assert (judged - truth).mean().abs() < 0.6 * truth.std()
+    assert (judged - truth).mean().abs() < 0.3 * (seen - truth).mean().abs()
