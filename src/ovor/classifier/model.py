@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from PIL import Image
-from torch import Tensor
 
 from ovor.classifier import hub
 from ovor.classifier.contents import begun_with, contents, parameters, restore
@@ -36,33 +32,21 @@ from ovor.classifier.file import (
     write_model,
 )
 from ovor.classifier.lock import check_place
-from ovor.classifier.memory import Memory
-from ovor.classifier.prediction import (
-    Predictions,
-    Scores,
-    View,
-    as_columns,
-    batches,
-    predict_images,
-)
-from ovor.classifier.rejection import EnergyJudge, Judge
+from ovor.classifier.predictor import Predictor
 from ovor.data.class_names import as_name
-from ovor.data.images import at_home, spread, to_image
+from ovor.data.images import at_home
 from ovor.data.labelled import Labels
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
-from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
-from ovor.learners.base import Learner
 from ovor.tensor_file import digest
 
 
-class Classifier(Memory):
+class Classifier(Predictor):
     """An image classifier that learns lesson by lesson and keeps no image."""
 
     _path: Path | None = None  # where it was loaded from or saved to
     _before = ""  # identifies the file that was there before
-    _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
 
     # --- what scikit-learn asks of an estimator
 
@@ -244,60 +228,6 @@ class Classifier(Memory):
             self.__dict__.update(past.__dict__)
         return self
 
-    # --- predicting
-
-    def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences and unknown flags of a folder's images, or of given images."""
-        return as_columns(predict_images(self, spread(X)))
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Return the probability of every class, in the order of `classes_`: images, classes."""
-        rows = [found.probabilities for found in predict_images(self, spread(X))]
-        return np.array(rows).reshape(-1, len(self.classes_))
-
-    @torch.no_grad()
-    def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Return the head's outputs before they become probabilities: images, classes.
-
-        With exact sums they depend on what was learned alone, not on its order; probabilities also
-        depend, a little, on how the lessons' images were judged when they came.
-        """
-        rows = []
-        for batch in batches(spread(X)):
-            views = torch.from_numpy(np.stack([self.view(to_image(image)) for image in batch]))
-            learner = self.learner()
-            images = normalised(views.to(learner.device), self.transform())
-            rows.append(as_array(learner.logits(learner.features(images))))
-        return np.concatenate(rows) if rows else np.zeros((0, len(self.classes_)))
-
-    def view(self, image: Image.Image) -> View:
-        """Return what the network sees of an image: little, however large it was."""
-        return np.asarray(test_view(image, self.transform()))
-
-    @torch.no_grad()
-    def scores(self, views: NDArray[np.uint8]) -> Scores:
-        """Return the classes' probabilities and the margins of a stack of views."""
-        learner = self.learner()
-        pixels = torch.from_numpy(views).to(learner.device)
-        features = learner.features(normalised(pixels, self.transform()))
-        logits, claimed = self.judge()(learner.logits(features), features)
-        return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
-
-    def judge(self) -> Judge:
-        """Return what turns logits into probabilities and margins."""
-        made_of = self.false_alarms, self._exact or self.tasks_  # neither is ever changed in place
-        if (
-            self._judge is None
-            or self._judge[0][0] != made_of[0]
-            or (self._judge[0][1] is not made_of[1])
-        ):
-            if self._exact:
-                judge: Judge = self._exact.judge(self.false_alarms)
-            else:
-                judge = EnergyJudge(self.task_sizes_, [task.threshold for task in self.tasks_])
-            self._judge = made_of, judge
-        return self._judge[1]
-
     # --- files
 
     def save(self, path: str | Path, *, bundle: bool = False, sums: bool = True) -> None:
@@ -360,14 +290,6 @@ class Classifier(Memory):
         """Share it in a repository of the Hugging Face hub (owner/name) or a folder (./name)."""
         return hub.push(self.save, self.about(), where, private=private)
 
-    # --- parts
-
-    def learner(self) -> Learner:
-        """Return what has learned, or say that nothing has."""
-        if self._learner is None:
-            raise OvorError("Nothing is learned yet: call learn first.")
-        return self._learner
-
 
 def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
     """Return the values but for the one at the position."""
@@ -378,8 +300,3 @@ def listing(names: Iterable[str]) -> str:
     """Return a phrase that names the first ten."""
     shown = [repr(name) for name in names]
     return f"there are {', '.join(shown[:10])}{' and more' if shown[10:] else ''}"
-
-
-def as_array(tensor: Tensor) -> NDArray[np.float64]:
-    """Return the tensor's numbers in double precision."""
-    return tensor.double().cpu().numpy()

@@ -1,0 +1,93 @@
+"""How a model answers: from images to classes, confidences, and the unknown."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ovor.classifier.changes import Changes
+from ovor.classifier.prediction import (
+    Predictions,
+    Scores,
+    View,
+    as_columns,
+    batches,
+    predict_images,
+)
+from ovor.classifier.rejection import EnergyJudge, Judge
+from ovor.data.images import spread, to_image
+from ovor.data.transforms import normalised, test_view
+from ovor.errors import OvorError
+from ovor.learners.base import Learner
+
+
+class Predictor(Changes):
+    """A classifier that can be asked."""
+
+    _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
+
+    def predict(self, X: Any) -> Predictions:  # noqa: N803
+        """Return labels, confidences and unknown flags of a folder's images, or of given images."""
+        return as_columns(predict_images(self, spread(X)))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of every class, in the order of `classes_`: images, classes."""
+        rows = [found.probabilities for found in predict_images(self, spread(X))]
+        return np.array(rows).reshape(-1, len(self.classes_))
+
+    @torch.no_grad()
+    def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the head's outputs before they become probabilities: images, classes.
+
+        With exact sums they depend on what was learned alone, not on its order; probabilities also
+        depend, a little, on how the lessons' images were judged when they came.
+        """
+        rows = []
+        for batch in batches(spread(X)):
+            views = torch.from_numpy(np.stack([self.view(to_image(image)) for image in batch]))
+            learner = self.learner()
+            images = normalised(views.to(learner.device), self.transform())
+            rows.append(as_array(learner.logits(learner.features(images))))
+        return np.concatenate(rows) if rows else np.zeros((0, len(self.classes_)))
+
+    def view(self, image: Image.Image) -> View:
+        """Return what the network sees of an image: little, however large it was."""
+        return np.asarray(test_view(image, self.transform()))
+
+    @torch.no_grad()
+    def scores(self, views: NDArray[np.uint8]) -> Scores:
+        """Return the classes' probabilities and the margins of a stack of views."""
+        learner = self.learner()
+        pixels = torch.from_numpy(views).to(learner.device)
+        features = learner.features(normalised(pixels, self.transform()))
+        logits, claimed = self.judge()(learner.logits(features), features)
+        return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
+
+    def judge(self) -> Judge:
+        """Return what turns logits into probabilities and margins."""
+        made_of = self.false_alarms, self._exact or self.tasks_  # neither is ever changed in place
+        if (
+            self._judge is None
+            or self._judge[0][0] != made_of[0]
+            or (self._judge[0][1] is not made_of[1])
+        ):
+            if self._exact:
+                judge: Judge = self._exact.judge(self.false_alarms)
+            else:
+                judge = EnergyJudge(self.task_sizes_, [task.threshold for task in self.tasks_])
+            self._judge = made_of, judge
+        return self._judge[1]
+
+    def learner(self) -> Learner:
+        """Return what has learned, or say that nothing has."""
+        if self._learner is None:
+            raise OvorError("Nothing is learned yet: call learn first.")
+        return self._learner
+
+
+def as_array(tensor: Tensor) -> NDArray[np.float64]:
+    """Return the tensor's numbers in double precision."""
+    return tensor.double().cpu().numpy()
