@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ovor.learners.moments import Moments
 
@@ -274,7 +275,8 @@ class Novelty:
         scatter, gram, kernel = discriminant.scatter, discriminant.gram, discriminant.kernel
         spectrum, eye = discriminant.spectrum, torch.eye(len(gram), dtype=torch.double)
         measure = 1 / (spectrum.values + discriminant.ridge)
-        axes = max(1, min(AXES, int(scatter.images / FOR_AN_AXIS), len(measure)))
+        there = min(AXES, len(measure))
+        axes = max(1, min(there, int(scatter.images / FOR_AN_AXIS)))
         leading = LEADING * measure[-axes:]
         parameters = max(discriminant.leverage * scatter.freedom, 1.0)
         others = torch.zeros((), dtype=torch.double)
@@ -290,7 +292,10 @@ class Novelty:
         level = (chance - lengths).mean() + among + usual.sum()
         # What files hold of the large ones; a model must say the same after it was saved.
         weights = whole(*halved(discriminant.weights))
-        directions = whole(*halved(spectrum.vectors[:, -axes:].double()))
+        # As many columns as ever, so that no number of images is in the shapes of a file.
+        directions = spectrum.vectors[:, -there:].double()
+        directions[:, : there - axes] = 0
+        directions, leading = whole(*halved(directions)), pad(leading, (there - axes, 0))
         scale = spread.clamp(min=1e-24).sqrt()
         return cls(
             weights,
