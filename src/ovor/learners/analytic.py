@@ -63,8 +63,9 @@ class Analytic(FirstTaskTuning):
         self.read = depths_read(options, backbone.widths)
         widths = [backbone.widths[depth] for depth in self.read]
         read = sum(widths)
-        lengths = torch.tensor([options.fading**before for before in reversed(range(len(widths)))])
-        self.register_buffer("lengths", lengths.repeat_interleave(torch.tensor(widths)), False)
+        lengths = [options.fading**before for before in reversed(range(len(widths)))]
+        spread = [torch.full((w,), length) for w, length in zip(widths, lengths, strict=True)]
+        self.register_buffer("lengths", torch.cat(spread), False)
         # Sums and head stay on the CPU, in double precision, which not every device has.
         self.moments = Moments.empty(options.projection or read)
         self.outliers = Moments.empty(self.moments.width).grown(1) if options.outliers else None
