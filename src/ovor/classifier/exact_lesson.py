@@ -52,7 +52,7 @@ def learn_exactly(
     counted = None if weights is None else checked_weights(weights, len(rows))
     about = {
         "past": past,
-        "lesson": lesson.fingerprint(),
+        "lesson": lesson.fingerprint() if checkpoint else "",
         "run": RUN.dump_python(model.settled().essence, mode="json"),
         "once": digests is not None,
         "weights": None if counted is None else digest({"weights": counted}, {}),
@@ -98,7 +98,7 @@ def learn_exactly(
     if new:
         tasks = (*tasks[:-1], with_judgement(tasks[-1], report))
     model._learner, model.tasks_ = learner, tasks
-    model._lesson = f"{past}-{about['lesson']}"
+    model._lesson = f"{past}-{about['lesson']}" if checkpoint else ""
     model._transform = model.transform()
 
 

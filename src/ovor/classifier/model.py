@@ -122,9 +122,8 @@ class Classifier(Predictor):
         )
         if said := self.doubt():
             warnings.warn(said, stacklevel=2)
-        with tempfile.TemporaryDirectory() as folder:
-            where = Path(checkpoint) if checkpoint else Path(folder, "checkpoint")
-            self.learn_task(lesson, where, listen, once=once, weights=weights)
+        where = Path(checkpoint) if checkpoint else None
+        self.learn_task(lesson, where, listen, once=once, weights=weights)
         return self
 
     def read_task(
@@ -156,17 +155,17 @@ class Classifier(Predictor):
     def learn_task(
         self,
         lesson: Lesson,
-        checkpoint: Path,
+        checkpoint: Path | None,
         listen: Listener = silent,
         *,
         once: bool = False,
         weights: Sequence[float] | None = None,
     ) -> None:
-        """Learn what was read, saving the state from time to time."""
-        if not self.tasks_:
+        """Learn what was read, saving the state from time to time if it is said where."""
+        if not self.tasks_ and checkpoint:
             self._transform = begun_with(checkpoint, self.image_size)
         if self.run().method == "analytic":
-            past = self.snapshot().digest
+            past = self.snapshot().digest if checkpoint else ""
             learn_exactly(self, lesson, checkpoint, listen, once=once, weights=weights, past=past)
             return
         if once or weights is not None:
@@ -175,14 +174,15 @@ class Classifier(Predictor):
             )
         from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
-        learner, tasks = fit_task(
-            self.snapshot(),
-            lesson,
-            checkpoint,
-            hold_out=self.hold_out,
-            false_alarms=self.false_alarms,
-            listen=listen,
-        )
+        with tempfile.TemporaryDirectory() as folder:  # what learns by epochs always saves
+            learner, tasks = fit_task(
+                self.snapshot(),
+                lesson,
+                checkpoint or Path(folder, "checkpoint"),
+                hold_out=self.hold_out,
+                false_alarms=self.false_alarms,
+                listen=listen,
+            )
         self.adopt(learner.eval(), tasks)
         self._saved = False
 

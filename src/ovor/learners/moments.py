@@ -14,7 +14,7 @@ from torch import Tensor
 
 FEATURE_STEPS, WEIGHT_STEPS = 32, 256  # of 1: a step is far below what images of a class differ by
 MOMENTS = ("counts", "sums", "second", "gone")
-AT_ONCE = 512  # rows of a product: enough for speed, little memory
+AT_ONCE = 2048  # rows of a product: enough for speed, little memory
 
 
 @dataclass(frozen=True, eq=False)
