@@ -67,8 +67,15 @@ def write(path: Path, parts: dict[str, list[Row]], quick: bool) -> None:
         content = {"parts": {}}
     found = {name: list(map(as_json, rows)) for name, rows in parts.items()}
     merged = content["parts"] | found
+    # Not all parts need be of one machine: each is compared with what ran beside it.
+    before = content.get("machines") or dict.fromkeys(content["parts"], content.get("machine"))
+    machines = before | dict.fromkeys(found, machine())
     ordered = {name: merged[name] for name in [*PARTS, *BY_NAME, *ELSEWHERE] if name in merged}
-    content = {"quick": quick, "machine": machine(), "parts": ordered}
+    content = {
+        "quick": quick,
+        "machines": {name: machines[name] for name in ordered},
+        "parts": ordered,
+    }
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
