@@ -287,18 +287,18 @@ def test_every_change_is_seen_by_the_next_prediction(
         lambda m: m.set_params(false_alarms=0.5),
     ):
         used, unused = (taught(backbone, data, list(range(25))) for _ in range(2))
-        used.scores(tested_views(used, tested))
+        used.scores(views_for_testing(used, tested))
         change(used)
         change(unused)
         for mine, theirs in zip(
-            used.scores(tested_views(used, tested)),
-            unused.scores(tested_views(unused, tested)),
+            used.scores(views_for_testing(used, tested)),
+            unused.scores(views_for_testing(unused, tested)),
             strict=True,
         ):
             assert np.array_equal(mine, theirs)
 
 
-def tested_views(model: Classifier, tested: Arrays) -> Arrays:
+def views_for_testing(model: Classifier, tested: Arrays) -> Arrays:
     return np.stack([model.view(Image.fromarray(image)) for image in tested])
 
 
