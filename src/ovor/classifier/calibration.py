@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-KEPT_DISTANCES, KEPT_ANSWERS = 100.0, 200.0  # images; chosen on development classes
+KEPT_DISTANCES, KEPT_ANSWERS = 25.0, 200.0  # images; chosen on development classes
 BOUNDS = torch.linspace(-20, 20, 801, dtype=torch.double)  # of the bins of distances
 ODDS = torch.linspace(-8, 16, 97, dtype=torch.double)  # of the bins of log-odds
 TEMPERATURE = 0.6  # of the softmax that the odds are from; near the best for drawings

@@ -327,6 +327,12 @@ class Novelty:
         turned = left.shifts @ self.kernel
         crossed = (turned * left.outputs).sum(1).square() * left.growth
         less = crossed / (1 + left.growth * (turned * left.shifts).sum(1))
+        # The mean of all classes moves away from the image too, by a share of its class's step.
+        rows, classes = torch.arange(len(labels)), self.kernel.shape[0]
+        own = squares.double() @ (1 / (discriminant.spectrum.values + discriminant.ridge))
+        apart = left.shifts[rows, labels] - (turned * discriminant.gram[labels]).sum(1)
+        steps = classes * left.counts[rows, labels]
+        less = less + 2 * (own + apart) / (1 - own).clamp(min=1e-3) / steps
         return self.combined(left.outputs, left.lengths - chance, unusual - less)
 
     def unusual(self, apart: Tensor, learned: Spectrum | None = None) -> Tensor:
