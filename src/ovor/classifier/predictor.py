@@ -21,6 +21,7 @@ from ovor.classifier.rejection import EnergyJudge, Judge
 from ovor.data.images import spread, to_image
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError
+from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
 
 
@@ -47,10 +48,8 @@ class Predictor(Changes):
         """
         rows = []
         for batch in batches(spread(X)):
-            views = torch.from_numpy(np.stack([self.view(to_image(image)) for image in batch]))
-            learner = self.learner()
-            images = normalised(views.to(learner.device), self.transform())
-            rows.append(as_array(learner.logits(learner.features(images))))
+            views = np.stack([self.view(to_image(image)) for image in batch])
+            rows.append(as_array(self.learner().logits(self.features(views))))
         return np.concatenate(rows) if rows else np.zeros((0, len(self.classes_)))
 
     def view(self, image: Image.Image) -> View:
@@ -61,10 +60,19 @@ class Predictor(Changes):
     def scores(self, views: NDArray[np.uint8]) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
         learner = self.learner()
-        pixels = torch.from_numpy(views).to(learner.device)
-        features = learner.features(normalised(pixels, self.transform()))
+        features = self.features(views)
         logits, claimed = self.judge()(learner.logits(features), features)
         return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
+
+    def features(self, views: NDArray[np.uint8]) -> Tensor:
+        """Return the features of a stack of views, as many at once as the network likes."""
+        learner, transform = self.learner(), self.transform()
+        pixels = torch.from_numpy(views).to(learner.device)
+        at_once = len(pixels)  # to others it may matter who else is there
+        if isinstance(learner, Analytic) and learner.device.type == "cpu":
+            at_once = max(1, learner.backbone.batch(transform.size))
+        parts = torch.split(pixels, at_once)
+        return torch.cat([learner.features(normalised(part, transform)) for part in parts])
 
     def judge(self) -> Judge:
         """Return what turns logits into probabilities and margins."""
