@@ -25,6 +25,7 @@ from ovor.classifier.file import (
     DESCRIPTION,
     Model,
     Snapshot,
+    before,
     drop_before,
     keeping_before,
     read_before,
@@ -224,9 +225,15 @@ class Classifier(Predictor):
             if self._path is None or not self._saved:  # its file's past is not this one's
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            past = Classifier._of(model, self._path, self.backbone, self.device)
+            past = Classifier._of(model, self._path, self.backbone, self.device, self)
             self.__dict__.update(past.__dict__)
         return self
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the model before its last change is kept, in memory or beside its file."""
+        beside = self._path is not None and bool(self._before) and before(self._path).exists()
+        return self._past is not None or beside
 
     # --- files
 
@@ -260,17 +267,32 @@ class Classifier(Predictor):
 
     @classmethod
     def load(
-        cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
+        cls,
+        path: str | Path,
+        *,
+        backbone: str | None = None,
+        device: str = "auto",
+        like: "Classifier | None" = None,
     ) -> "Classifier":
-        """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
+        """Return the classifier of a file; `backbone` says where its weights are now, if moved.
+
+        Where it has the same frozen network as `like`, that is used and not loaded again.
+        """
         path = at_home(path)
-        return cls._of(read_model(path), path, backbone, device)
+        return cls._of(read_model(path), path, backbone, device, like)
 
     @classmethod
-    def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
+    def _of(
+        cls,
+        model: Model,
+        path: Path,
+        backbone: str | None,
+        device: str,
+        like: "Classifier | None" = None,
+    ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
-        restore(found, model, path, backbone)
+        restore(found, model, path, backbone, like)
         found._path, found._before = path, model.about.before
         return found
 

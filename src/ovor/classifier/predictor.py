@@ -59,11 +59,15 @@ class Predictor(Changes):
     @torch.no_grad()
     def scores(self, views: NDArray[np.uint8]) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
-        learner = self.learner()
-        features = self.features(views)
-        logits, claimed = self.judge()(learner.logits(features), features)
+        return self.judged(self.features(views))
+
+    @torch.no_grad()
+    def judged(self, features: Tensor) -> Scores:
+        """Return the same of images whose features are known."""
+        logits, claimed = self.judge()(self.learner().logits(features), features)
         return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
 
+    @torch.no_grad()
     def features(self, views: NDArray[np.uint8]) -> Tensor:
         """Return the features of a stack of views, as many at once as the network likes."""
         learner, transform = self.learner(), self.transform()
