@@ -1,6 +1,7 @@
 """What a person sees of a run: a live line while it goes on, a table at its end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -60,6 +61,18 @@ class Live:
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take the bar away for a moment, as it would be in the way of a question."""
+        kept = self.bar.live.transient
+        self.bar.live.transient = True
+        self.bar.stop()
+        try:
+            yield
+        finally:
+            self.bar.live.transient = kept
+            self.bar.start()
 
 
 class RunProgress(Live):
