@@ -6,12 +6,9 @@ import re
 from pydantic import ValidationError
 
 # What must not go out as it is: control characters and line separators, which break lines or steer
-# a terminal; what is not UTF-8; what turns the direction of the text; and what cannot be seen.
+# a terminal; what is not UTF-8; and what turns the direction of the text.
 UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200d\u2060-\u2065\u206a-\u206f\u2800"
-    r"\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 

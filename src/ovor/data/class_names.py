@@ -1,5 +1,6 @@
 """The one rule for class names: how they are written, which are refused, how they are listed."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,11 @@ from ovor.errors import UNPRINTABLE, OvorError
 
 UNKNOWN = "unknown"  # what an image is called that is like no class that was learned
 LONGEST = 200  # characters of a name
+# What takes no space, or looks like one. A file's name may have it: emoji are made with some.
+UNSEEN = re.compile(
+    r"[\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200d\u2060-\u2065\u206a-\u206f\u2800\u3164"
+    r"\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 Pairs = Sequence[tuple[str, str]]  # a name that was given, and one that is much like it
 
 
@@ -70,7 +76,7 @@ def unreadable(name: str) -> str | None:
     """Return why people could not read a name, as the end of a sentence, if they could not."""
     if not name.strip():
         return "which cannot be read on one line"
-    if found := UNPRINTABLE.search(name):
+    if found := UNPRINTABLE.search(name) or UNSEEN.search(name):
         return (
             "which cannot be read on one line, as it has the character "
             f"U+{ord(found[0]):04X} ({kind(found[0])})"

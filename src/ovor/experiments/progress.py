@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Task as Row
 from rich.table import Table
@@ -25,6 +25,7 @@ from ovor.events import (
 )
 from ovor.experiments.schedule import Display
 from ovor.experiments.status import Status
+from ovor.terminal.console import Terminal
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK: dict[type, int] = {
@@ -79,7 +80,7 @@ class RunProgress(Live):
     """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
 
     def __init__(self, run: Run) -> None:
-        self.console = Console(stderr=True)
+        self.console = Terminal(stderr=True)
         self.epochs = run.epochs
         self.per_image = work_per_image(run)
         self.bar = Progress(
@@ -180,7 +181,7 @@ class GridProgress(Live, Display):
     bar: BarAndTable
 
     def __init__(self, runs: int) -> None:
-        self.console = Console(stderr=True)
+        self.console = Terminal(stderr=True)
         self.live = self.console.is_terminal
         self.bar = BarAndTable(
             TextColumn("{task.completed}/{task.total} runs"),
