@@ -24,6 +24,7 @@ from ovor.cli.arguments import (
     parse,
     renames,
 )
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
@@ -72,6 +73,7 @@ class LearnArguments:
     and take new classes only)"""
     rename: Rename = ()
     """learn classes under other names than those of their folders"""
+    yes: Yes = False
     skip_known: bool = False
     """leave out classes that the model knows already"""
     once: bool = False
@@ -180,14 +182,19 @@ def read(
     progress: RunProgress,
 ) -> tuple[Lesson, list[str]]:
     """Return what is to be learned, and print what the user should know of it."""
-    lesson = model.read_task(
-        arguments.source,
-        arguments.label,
-        rename=rename,
-        skip_known=arguments.skip_known,
-        on_error=arguments.on_error,
-        listen=progress,
-    )
+
+    def found(yes: bool) -> Lesson:
+        return model.read_task(
+            arguments.source,
+            arguments.label,
+            rename=rename,
+            skip_known=arguments.skip_known,
+            on_error=arguments.on_error,
+            yes=yes,
+            listen=progress,
+        )
+
+    lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
         progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
