@@ -15,6 +15,8 @@ class Limits:
     request_bytes: int = 500_000_000
     seconds: float = 300
     """how long a request may take to arrive"""
+    decoding_seconds: int = 10
+    """of a processor, for one image"""
 
 
 @dataclass(frozen=True)
