@@ -108,9 +108,14 @@ class Live:
 
     def child(self) -> int:
         """Return the process that learns."""
+        until(lambda: self.children("lesson_process"))
+        return self.children("lesson_process")[0]
+
+    def children(self, module: str) -> list[int]:
+        """Return the processes of the server that run a module."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        until(lambda: path.read_text().split())
-        return int(path.read_text().split()[0])
+        found = [int(number) for number in path.read_text().split()]
+        return [n for n in found if module in Path(f"/proc/{n}/cmdline").read_text()]
 
     def send(self, sign: int) -> None:
         assert self.process.pid is not None

@@ -1,5 +1,8 @@
 """How a model answers: from images to classes, confidences, and the unknown."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +58,19 @@ class Predictor(Changes):
     def view(self, image: Image.Image) -> View:
         """Return what the network sees of an image: little, however large it was."""
         return np.asarray(test_view(image, self.transform()))
+
+    @contextmanager
+    def seeing_views(self) -> Iterator[None]:
+        """Take the images given meanwhile for what `view` has made of them: they stay as they are.
+
+        For those who must not decode files of strangers in the process of the model.
+        """
+        own = self.transform()
+        self._transform = replace(own, crop_pct=1.0)  # nothing to scale, nothing to cut
+        try:
+            yield
+        finally:
+            self._transform = own
 
     @torch.no_grad()
     def scores(self, views: NDArray[np.uint8]) -> Scores:

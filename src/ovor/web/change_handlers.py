@@ -2,18 +2,20 @@
 
 import asyncio
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from PIL import Image
 from starlette.requests import Request
 
 from ovor.classifier.model import Classifier
-from ovor.classifier.prediction import predict_views
+from ovor.classifier.prediction import View, predict_views
+from ovor.config import Transform
+from ovor.errors import OvorError
 from ovor.web.changes import change
 from ovor.web.described import described
-from ovor.web.errors import ImageFault, Refused
+from ovor.web.errors import ImageFault, Refused, none_usable
 from ovor.web.handlers import choice, labels_of, row
-from ovor.web.images import for_each, none_usable
 from ovor.web.inbox import digest
 from ovor.web.json_body import read_json
 from ovor.web.labels import check_alike, checked_name, known_name
@@ -31,20 +33,22 @@ async def correct(service: Service, request: Request) -> dict[str, Any]:
         label, yes = checked_name(one(form, "label"), "The label"), said_yes(form)
         check_alike([label], served.classes, yes)
         was = known_name(one(form, "was"), served) if "was" in form.fields else None
-        [image] = await decoded(service, form.images)
+        transform = served.model.transform()
+        views = await seen(service, form.images, transform)
 
         def act(model: Classifier) -> None:
-            if not model.tasks_:
-                model.learn([image], [label])
-            else:
-                model.correct([image], label, from_=was)
+            with seeing(model, transform):
+                if model.tasks_:
+                    model.correct(views, label, from_=was, yes=yes)
+                else:
+                    model.learn(views, [label])
 
         moved = f" instead of {was!r}" if was else ""
         new = await change(service, f"corrected: an image is {label!r}{moved}", act)
         content = form.images[0].content
         assert isinstance(content, bytes)
         await asyncio.to_thread(service.inbox.drop, [digest(content)])
-        [found] = await asyncio.to_thread(predict_views, new.model, [new.model.view(image)])
+        [found] = await asyncio.to_thread(predict_views, new.model, views)
     return {**described(service, True), "row": row(form.images[0].name, found)}
 
 
@@ -59,10 +63,14 @@ async def unlearn(service: Service, request: Request) -> dict[str, Any]:
         if len(given) != len(form.images):
             labels_of(form, served, yes=True)  # which says so
         labels = [known_name(label, served) for label in given]
-        images = await decoded(service, form.images)
-        await change(
-            service, f"unlearned: {len(images)} images", lambda model: model.unlearn(images, labels)
-        )
+        transform = served.model.transform()
+        views = await seen(service, form.images, transform)
+
+        def act(model: Classifier) -> None:
+            with seeing(model, transform):
+                model.unlearn(views, labels)
+
+        await change(service, f"unlearned: {len(views)} images", act)
     return described(service, True)
 
 
@@ -84,7 +92,9 @@ async def rename(service: Service, request: Request) -> dict[str, Any]:
     others = [name for name in served.classes if name != old]
     check_alike([new], others, wanted.get("yes", False))
     service.evaluation.rename(old, new)
-    await change(service, f"renamed: {old!r} to {new!r}", lambda model: model.rename(old, new))
+    await change(
+        service, f"renamed: {old!r} to {new!r}", lambda model: model.rename(old, new, yes=True)
+    )
     return described(service, True)
 
 
@@ -113,22 +123,28 @@ async def merge(service: Service, request: Request) -> dict[str, Any]:
         other = await asyncio.to_thread(read_other, folder / "0", form.images[0].name, served)
         check_alike(other.classes_.tolist(), served.classes, yes)
         names = f"{len(other.classes_)} classes"
-        await change(service, f"merged: {names}", lambda model: model.merge(other))
+        await change(service, f"merged: {names}", lambda model: model.merge(other, yes=True))
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, True)
     return described(service, True)
 
 
-async def decoded(service: Service, uploads: list[UploadedImage]) -> list[Image.Image]:
-    """Return all images of a request, or say what is wrong with some."""
-    loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(
-        service.decoders, for_each, uploads, service.limits, lambda image: image
-    )
-    faults = [image for image in found if isinstance(image, ImageFault)]
+async def seen(service: Service, images: list[UploadedImage], transform: Transform) -> list[View]:
+    """Return what the network sees of all images of a request, or say what is wrong with some."""
+    found = await service.decoders.views(images, transform)
+    faults = [view for view in found if isinstance(view, ImageFault)]
     if faults:
         raise none_usable(faults)
-    return [image for image in found if not isinstance(image, ImageFault)]
+    return [view for view in found if not isinstance(view, ImageFault)]
+
+
+@contextmanager
+def seeing(model: Classifier, transform: Transform) -> Iterator[None]:
+    """Let a model learn from views, which were made for this transform."""
+    if model.transform() != transform:
+        raise OvorError("Another model is being served by now: try again.")
+    with model.seeing_views():
+        yield
 
 
 def one(form: Form, name: str) -> str:

@@ -8,16 +8,14 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 from ovor.data.labelled import from_folder
 from ovor.errors import in_words
+from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault
-from ovor.web.images import for_each
 from ovor.web.predictor import EVALUATION_BATCH, Predictor, ServedModel
-from ovor.web.settings import Limits
 from ovor.web.upload import UploadedImage
 
 KEPT_PER_CLASS = 20  # images of clients
@@ -26,10 +24,8 @@ log = logging.getLogger("ovor.web")
 
 
 class Evaluation:
-    def __init__(
-        self, folder: Path | None, predictor: Predictor, decoders: Executor, limits: Limits
-    ):
-        self.predictor, self.decoders, self.limits = predictor, decoders, limits
+    def __init__(self, folder: Path | None, predictor: Predictor, decoders: Decoders) -> None:
+        self.predictor, self.decoders = predictor, decoders
         found = from_folder(folder, "test")[0] if folder else {}
         self.images = {n: [UploadedImage("", path) for path in paths] for n, paths in found.items()}
         self.kept: dict[str, int] = {}  # images of clients, by class
@@ -77,10 +73,7 @@ class Evaluation:
         results: list[tuple[str, bool]] = []
         for start in range(0, len(asked), EVALUATION_BATCH):
             names, images = zip(*asked[start : start + EVALUATION_BATCH], strict=True)
-            loop = asyncio.get_running_loop()
-            seen = await loop.run_in_executor(
-                self.decoders, for_each, images, self.limits, served.model.view
-            )
+            seen = await self.decoders.views(images, served.model.transform())
             read = {i: view for i, view in enumerate(seen) if not isinstance(view, ImageFault)}
             if not read:
                 continue

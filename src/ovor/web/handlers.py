@@ -15,8 +15,7 @@ from ovor.classifier.prediction import Prediction
 from ovor.data.class_names import listed
 from ovor.errors import OvorError
 from ovor.web.bodies import MAX_EPOCHS
-from ovor.web.errors import ImageFault, Refused
-from ovor.web.images import for_each, none_usable
+from ovor.web.errors import ImageFault, Refused, none_usable
 from ovor.web.labels import checked_labels
 from ovor.web.lessons import Lesson, LessonRequest
 from ovor.web.predictor import Answer, ServedModel
@@ -51,18 +50,26 @@ async def predict_reserved(
     """Predict images that have their places in the queue; say what is wrong with the others."""
     predictor, made_for = service.predictor, service.predictor.served
     waiting = len(images)
+    aside = 0
+
+    def set_aside() -> None:
+        nonlocal waiting, aside
+        predictor.set_aside(waiting)
+        waiting, aside = 0, aside + waiting
+
     try:
-        loop = asyncio.get_running_loop()
-        seen = await loop.run_in_executor(
-            service.decoders, for_each, images, service.limits, made_for.model.view
-        )
+        transform = made_for.model.transform()
+        seen = await service.decoders.views(images, transform, set_aside)
+        predictor.return_to_queue(aside)
+        waiting, aside = waiting + aside, 0
         views = [view for view in seen if not isinstance(view, ImageFault)]
         if not views:
             raise none_usable([fault for fault in seen if isinstance(fault, ImageFault)])
         future = predictor.predict(views, made_for)
         waiting -= len(views)  # the predictor gives their places back
     finally:
-        predictor.release(waiting)
+        predictor.return_to_queue(aside)
+        predictor.release(waiting + aside)
     served, answers = await asyncio.wrap_future(future)
     rest = iter(answers)
     return served, [said if isinstance(said, ImageFault) else next(rest) for said in seen]
@@ -122,11 +129,7 @@ async def checked(service: Service, form: Form, folder: Path) -> LessonRequest:
     epochs = epochs_of(form, service.predictor.served)
     skip = choice(form, "on_error", ("stop", "skip")) == "skip"
     keep = choice(form, "keep_set_aside", ("false", "true")) == "true"
-    loop = asyncio.get_running_loop()
-    seen = await loop.run_in_executor(
-        service.decoders, for_each, form.images, service.limits, lambda image: None
-    )
-    faults = [fault for fault in seen if fault]
+    faults = await service.decoders.faults(form.images)
     if faults and (not skip or len(faults) == len(form.images)):
         raise bad_images(faults, len(form.images))
     bad = {fault.index for fault in faults}

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from typing import Any
 import torch
 
 from ovor.errors import in_words
+from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault, Refused
-from ovor.web.images import for_each
 from ovor.web.inbox_folder import InboxFolder
 from ovor.web.likeness import groups_of
 from ovor.web.predictor import EVALUATION_BATCH, Answer, Predictor, ServedModel, answers
@@ -46,7 +45,7 @@ class Kept:
 
 class Inbox:
     def __init__(
-        self, folder: Path | None, limits: Limits, predictor: Predictor, decoders: Executor
+        self, folder: Path | None, limits: Limits, predictor: Predictor, decoders: Decoders
     ) -> None:
         self.limits, self.predictor, self.decoders = limits, predictor, decoders
         self.folder = InboxFolder.opened(folder) if folder and limits.inbox else None
@@ -199,11 +198,8 @@ class Inbox:
 
     async def by_pixels(self, waiting: Sequence[Kept], served: ServedModel) -> None:
         """Judge images anew, when no request waits."""
-        loop = asyncio.get_running_loop()
         images = [kept.image for kept in waiting]
-        seen = await loop.run_in_executor(
-            self.decoders, for_each, images, self.limits, served.model.view
-        )
+        seen = await self.decoders.views(images, served.model.transform())
         broken = [k for k, view in zip(waiting, seen, strict=True) if isinstance(view, ImageFault)]
         self.drop([kept.id for kept in broken])
         views = [view for view in seen if not isinstance(view, ImageFault)]

@@ -10,9 +10,9 @@ from fastapi import FastAPI, Path, Request
 from PIL import Image
 from starlette.responses import Response
 
+from ovor.config import Transform
 from ovor.web import bodies, handlers, schemas
 from ovor.web.errors import ImageFault, Refused
-from ovor.web.images import for_each
 from ovor.web.json_body import read_json
 from ovor.web.labels import checked_labels
 from ovor.web.lesson_routes import begun
@@ -20,7 +20,7 @@ from ovor.web.lessons import Lesson, LessonRequest
 from ovor.web.schemas import failures
 from ovor.web.service import Service
 
-SIDE = 160  # pixels of a picture that is shown
+SMALL = Transform(size=160, crop_pct=1.0)  # a picture that is shown: the middle of an image
 ImageId = Annotated[str, Path(description="as GET /inbox gives it")]
 
 
@@ -71,21 +71,11 @@ def add_inbox(app: FastAPI, service: Service) -> None:
 
 async def picture(service: Service, key: str) -> bytes:
     """Return an image of the inbox as a small PNG: not the bytes that somebody has sent."""
-    kept = service.inbox.find(key)
-    loop = asyncio.get_running_loop()
-    [found] = await loop.run_in_executor(
-        service.decoders, for_each, [kept.image], service.limits, as_png
-    )
+    [found] = await service.decoders.views([service.inbox.find(key).image], SMALL)
     if isinstance(found, ImageFault):  # such as a file that somebody has removed from the folder
         raise Refused(404, "This image of the inbox cannot be read any more: throw it away.")
-    return found
-
-
-def as_png(image: Image.Image) -> bytes:
-    """Return an image encoded anew, with no side longer than is shown."""
-    small, file = image.copy(), io.BytesIO()
-    small.thumbnail((SIDE, SIDE))
-    small.save(file, "png")
+    file = io.BytesIO()
+    await asyncio.to_thread(Image.fromarray(found).save, file, "png")
     return file.getvalue()
 
 

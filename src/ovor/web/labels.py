@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ovor.data.class_names import as_name, check_name, listed
+from ovor.data.class_names import alike, as_name, ask, check_name, listed
 from ovor.errors import OvorError
 from ovor.web.bodies import MAX_LABEL
 from ovor.web.errors import Refused
@@ -46,3 +46,7 @@ def known_name(given: str, served: ServedModel) -> str:
 
 def check_alike(names: Sequence[str], known: Sequence[str], yes: bool) -> None:
     """Ask about new names that differ from others only by case or look."""
+    pairs = [] if yes else alike(names, known)
+    if pairs:
+        remedy = "If they are one, use the same name; if they are two, say so (yes=true)."
+        raise Refused(409, f"{ask(pairs)} {remedy}", alike=pairs)

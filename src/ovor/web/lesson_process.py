@@ -113,7 +113,13 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
         exact = model.run().method == "analytic"
         before, known = model.tasks_, model.classes_.tolist()
         lesson = read_lesson(
-            images, order["labels"], known, rename={}, skip_known=False, more=exact
+            images,
+            order["labels"],
+            known,
+            rename={},
+            skip_known=False,
+            more=exact,
+            yes=order["yes"],
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))

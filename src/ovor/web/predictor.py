@@ -135,6 +135,7 @@ class Predictor:
         self.served = served
         self.limit = limit
         self.waiting = 0  # images with a place in the queue, decoded or not yet
+        self.aside = 0  # images of requests that wait for a large one to be decoded
         self.threads = cores()
         self.requests: deque[Item] = deque()
         self.evaluations: deque[Item] = deque()
@@ -164,6 +165,20 @@ class Predictor:
     def release(self, images: int) -> None:
         with self.changed:
             self.waiting -= images
+
+    def set_aside(self, images: int) -> None:
+        """Give the places back to others, while the request waits for what takes long."""
+        with self.changed:
+            if self.aside + images > self.limit:
+                sentence = "Too many large images wait to be decoded: try again in a moment."
+                raise Refused(429, sentence, retry_after=5)
+            self.waiting -= images
+            self.aside += images
+
+    def return_to_queue(self, images: int) -> None:
+        with self.changed:
+            self.waiting += images
+            self.aside -= images
 
     def predict(self, views: Sequence[View], made_for: ServedModel) -> Predicted:
         """Queue images that have their places."""

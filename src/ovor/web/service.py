@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
 from ovor.errors import in_words
+from ovor.web.decoding import Decoders
 from ovor.web.errors import Refused
 from ovor.web.evaluation import Evaluation
 from ovor.web.inbox import Inbox
@@ -28,9 +28,9 @@ class Service:
         fitting = min(limits.images_per_prediction, settings.queue)  # more could never be taken
         self.limits = replace(limits, images_per_prediction=fitting)
         self.settings = settings
+        self.decoders = Decoders(self.limits, settings.debug)
         self.predictor = Predictor(load(settings, 1), settings.queue)
-        self.decoders = ThreadPoolExecutor(2, thread_name_prefix="decoder")
-        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders, limits)
+        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders)
         self.inbox = Inbox(settings.inbox, self.limits, self.predictor, self.decoders)
         self.metrics = Metrics()
         self.lessons = Lessons(
@@ -70,7 +70,7 @@ class Service:
                     await task
         await self.lessons.finish()
         await asyncio.to_thread(self.predictor.stop)
-        self.decoders.shutdown()
+        await asyncio.to_thread(self.decoders.close)
         self.inbox.close()
         self.scratch.close()
 

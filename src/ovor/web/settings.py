@@ -19,6 +19,8 @@ class Limits:
     """images that wait in the inbox; 0 keeps none"""
     inbox_bytes: int = 200_000_000
     """of all of them"""
+    decoding_seconds: int = 10
+    """of a processor, for one image"""
 
 
 @dataclass(frozen=True)
