@@ -73,7 +73,7 @@ class Live:
     def teach(self, classes: Sequence[str], each: int = 12, **fields: str) -> httpx.Response:
         images = [(name, image) for name in classes for image in drawn(name, each)]
         return self.client.post(
-            "/tasks",
+            "/lessons",
             files=files([image for _, image in images]),
             data={"labels": [name for name, _ in images], **fields},
         )
@@ -84,8 +84,8 @@ class Live:
         self.until(number, "learning")
         return number
 
-    def task(self, number: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/tasks/{number}").json()
+    def lesson(self, number: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/lessons/{number}").json()
         return found
 
     def until(self, number: str, state: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Live:
         found: dict[str, Any] = {}
 
         def reached() -> bool:
-            found.update(self.task(number))
+            found.update(self.lesson(number))
             ended = found["state"] in ("done", "failed", "cancelled")
             assert found["state"] == state or not ended, found
             return bool(found["state"] == state)
@@ -108,9 +108,14 @@ class Live:
 
     def child(self) -> int:
         """Return the process that learns."""
+        until(lambda: self.children("lesson_process"))
+        return self.children("lesson_process")[0]
+
+    def children(self, module: str) -> list[int]:
+        """Return the processes of the server that run a module."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        until(lambda: path.read_text().split())
-        return int(path.read_text().split()[0])
+        found = [int(number) for number in path.read_text().split()]
+        return [n for n in found if module in Path(f"/proc/{n}/cmdline").read_text()]
 
     def send(self, sign: int) -> None:
         assert self.process.pid is not None
@@ -171,7 +176,7 @@ def run(folder: Path, argv: list[str], environ: dict[str, str], out: int) -> Non
 
 
 def events(live: Live, number: str) -> list[dict[str, Any]]:
-    with live.client.stream("GET", f"/tasks/{number}/events") as stream:
+    with live.client.stream("GET", f"/lessons/{number}/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = list(stream.iter_lines())
     assert all(line == "event: progress" for line in lines if line.startswith("event"))

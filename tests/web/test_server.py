@@ -134,6 +134,6 @@ def test_a_killed_server_takes_its_lesson_along(slow_place: Path) -> None:
     with serving(slow_place) as live:
         assert len(list((slow_place / "tmp").iterdir())) == 1
         assert live.scratch() == []  # what the first had left is gone
-        assert live.learn(SECOND)["task"] == 2
+        assert live.learn(SECOND)["lesson"] == 2
         assert live.end() == 0
     assert list((slow_place / "tmp").iterdir()) == []

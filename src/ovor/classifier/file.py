@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ovor.classifier.lock import check_no_folder, real_path
 from ovor.config import STRICT, Count, Fraction, Run
+from ovor.data.class_names import check_stored
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
@@ -103,6 +104,9 @@ class Description:
 
     def __post_init__(self) -> None:
         names = [name for task in self.tasks for name in task.classes]
+        told = [n for name, known in self.expected.items() for n in (name, *known.confused_with)]
+        for name in (*names, *told):
+            check_stored(name)
         if len(set(names)) != len(names):
             raise ValueError("two classes have the same name")
 

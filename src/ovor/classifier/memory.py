@@ -176,6 +176,10 @@ class Memory(Estimator):
         )
         self._saved = False
 
+    def drop_past(self) -> None:
+        """Keep nothing in memory to go back to; what is beside the file stays."""
+        self._past = None
+
     def recall(self) -> bool:
         """Go back to before the last change, if it is kept; tell whether it was."""
         if self._past is None:

@@ -25,6 +25,7 @@ from ovor.classifier.file import (
     DESCRIPTION,
     Model,
     Snapshot,
+    before,
     drop_before,
     keeping_before,
     read_before,
@@ -55,10 +56,12 @@ class Classifier(Predictor):
         X: Any,  # noqa: N803
         y: Labels | None = None,
         sample_weight: Sequence[float] | None = None,
+        *,
+        yes: bool = False,
     ) -> Self:
         """Drop what was learned before, and learn these."""
         fresh = Classifier(**self.get_params())
-        fresh.learn(X, y, weights=sample_weight)
+        fresh.learn(X, y, weights=sample_weight, yes=yes)
         self.__dict__.update(fresh.__dict__)
         return self
 
@@ -68,9 +71,11 @@ class Classifier(Predictor):
         y: Labels | None = None,
         classes: object = None,
         sample_weight: Sequence[float] | None = None,
+        *,
+        yes: bool = False,
     ) -> Self:
         """Learn more images of any classes; `classes`, scikit-learn's, is unused."""
-        return self.learn(X, y, weights=sample_weight)
+        return self.learn(X, y, weights=sample_weight, yes=yes)
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Return the share of right labels; being called unknown does not count as wrong."""
@@ -95,6 +100,7 @@ class Classifier(Predictor):
         once: bool = False,
         weights: Sequence[float] | None = None,
         checkpoint: str | Path | None = None,
+        yes: bool = False,
         listen: Listener = silent,
     ) -> Self:
         """Learn new classes, and more of known ones, from images and labels, pairs, or a path.
@@ -104,7 +110,8 @@ class Classifier(Predictor):
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
-        an image more or less than once, in the order of the images.
+        an image more or less than once, in the order of the images. `yes` takes new classes whose
+        names differ from others only by case or look, such as Fish beside fish.
         """
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
@@ -118,6 +125,7 @@ class Classifier(Predictor):
             rename=rename,
             skip_known=skip_known,
             on_error=on_error,
+            yes=yes,
             listen=listen,
         )
         if said := self.doubt():
@@ -134,6 +142,7 @@ class Classifier(Predictor):
         rename: dict[str, str] | None = None,
         skip_known: bool = False,
         on_error: OnError = "stop",
+        yes: bool = False,
         listen: Listener = silent,
     ) -> Lesson:
         """Return what there is to learn, after every image of it was read once if need be."""
@@ -145,6 +154,7 @@ class Classifier(Predictor):
             rename=rename or {},
             skip_known=skip_known,
             more=exact,
+            yes=yes,
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
         if exact and on_error == "stop":  # one pass reads and learns; what stops it changes nothing
@@ -199,7 +209,7 @@ class Classifier(Predictor):
         Else what it left in a prompt that classes share stays, or how its images scattered. What
         was counted of its images to set confidences and the unknown stays among the rest.
         """
-        name = as_name(name)
+        name = name if name in self.classes_ else as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
         if name not in self.classes_:
@@ -224,9 +234,15 @@ class Classifier(Predictor):
             if self._path is None or not self._saved:  # its file's past is not this one's
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            past = Classifier._of(model, self._path, self.backbone, self.device)
+            past = Classifier._of(model, self._path, self.backbone, self.device, self)
             self.__dict__.update(past.__dict__)
         return self
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the model before its last change is kept, in memory or beside its file."""
+        beside = self._path is not None and bool(self._before) and before(self._path).exists()
+        return self._past is not None or beside
 
     # --- files
 
@@ -260,17 +276,32 @@ class Classifier(Predictor):
 
     @classmethod
     def load(
-        cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
+        cls,
+        path: str | Path,
+        *,
+        backbone: str | None = None,
+        device: str = "auto",
+        like: "Classifier | None" = None,
     ) -> "Classifier":
-        """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
+        """Return the classifier of a file; `backbone` says where its weights are now, if moved.
+
+        Where it has the same frozen network as `like`, that is used and not loaded again.
+        """
         path = at_home(path)
-        return cls._of(read_model(path), path, backbone, device)
+        return cls._of(read_model(path), path, backbone, device, like)
 
     @classmethod
-    def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
+    def _of(
+        cls,
+        model: Model,
+        path: Path,
+        backbone: str | None,
+        device: str,
+        like: "Classifier | None" = None,
+    ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
-        restore(found, model, path, backbone)
+        restore(found, model, path, backbone, like)
         found._path, found._before = path, model.about.before
         return found
 

@@ -23,6 +23,7 @@ from ovor.classifier.prediction import (
     predict_images,
 )
 from ovor.config import Transform
+from ovor.data.class_names import check_stored
 from ovor.data.images import spread
 from ovor.data.transforms import test_view
 from ovor.errors import OvorError
@@ -66,7 +67,13 @@ class OnnxClassifier:
                 f"{path} has the format {about.get('schema')!r}, and this version of ovor reads "
                 f"{SCHEMA}: update ovor, or export it anew."
             )
-        return cls(session, about)
+        found = cls(session, about)
+        try:
+            for name in found.classes_:
+                check_stored(name)
+        except ValueError as error:
+            raise OvorError(f"{path} cannot be used, {error}: export it anew.") from error
+        return found
 
     @property
     def classes_(self) -> Names:

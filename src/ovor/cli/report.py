@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ovor.cli.arguments import Debug, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.errors import OvorError
+from ovor.terminal.console import Terminal
 
 if TYPE_CHECKING:
     from ovor.report.sections import Content
@@ -62,7 +62,7 @@ def report_command(argv: list[str]) -> None:
     for note in report.notes:
         print(note, file=sys.stderr)
     for content in report.contents:
-        Console().print(accuracies(content))
+        Terminal().print(accuracies(content))
     print(f"Report in {arguments.out}")
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
 from ovor.atomic import write_atomically
@@ -18,6 +17,7 @@ from ovor.report import page
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
 from ovor.report.sections import Content, content_of
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def drift_is_missing(one: Finished) -> bool:
 def measure_missing(runs: Iterable[Finished]) -> list[str]:
     """Measure missing diagnostics and drift; return a note on runs that lack weights or images."""
     todo = [one for one in runs if read_diagnostics(one.folder) is None or drift_is_missing(one)]
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     failed = {}
     silent = not (todo and console.is_terminal)
     for one in track(todo, "looking closely", console=console, transient=True, disable=silent):

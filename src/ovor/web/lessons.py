@@ -28,11 +28,12 @@ from ovor.web.errors import ImageFault, Refused
 from ovor.web.predictor import FileStamp, Predictor, ServedModel, cores, file_stamp, lesson_threads
 from ovor.web.schemas import State
 from ovor.web.settings import Settings
+from ovor.web.words import for_clients
 
 FINAL = ("done", "failed", "cancelled")
 REPORT_BYTES = 2**22  # of a line of the process, at most
 PATIENCE = 5  # seconds between asking a process to end and ending it
-REMEMBERED = 100  # lessons that GET /tasks lists
+REMEMBERED = 100  # lessons that GET /lessons lists
 log = logging.getLogger("ovor.web")
 
 
@@ -48,6 +49,12 @@ class LessonRequest:
     keep_validation: bool
     """whether the server may keep the validation images, to evaluate later models on them"""
     left_out: tuple[ImageFault, ...] = ()
+    names: tuple[str, ...] = ()
+    """what the client calls the images"""
+    yes: bool = False
+    """whether names that differ from known ones only by case or look are meant"""
+    inbox: tuple[str, ...] = ()
+    """images of the inbox that leave it when they are learned"""
 
     @cached_property
     def classes(self) -> dict[str, int]:
@@ -67,7 +74,10 @@ class Lesson:
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     accuracy: float | None = None
-    task: int | None = None
+    report: dict[str, Any] | None = None
+    lesson: int | None = None
+    detail: str = ""
+    """what the log says of an error"""
     validation: list[int] = field(default_factory=list)
     """positions in the request of the images that were held out for validation"""
     mark: str = ""
@@ -81,16 +91,29 @@ class Lesson:
 
     def update(self, report: dict[str, Any]) -> None:
         """Set the fields that a line of the lesson's process reports."""
-        vars(self).update(report)
+        vars(self).update(self.in_their_words(report))
         if self.state == "learning" and self.learning_since is None:
             self.learning_since = time.monotonic()
+
+    def in_their_words(self, said: Any) -> Any:
+        """Return a report with the client's names of images, where it has those of files here."""
+        if isinstance(said, dict):
+            return {key: self.in_their_words(value) for key, value in said.items()}
+        if isinstance(said, list):
+            return [self.in_their_words(value) for value in said]
+        path = Path(said) if isinstance(said, str) else None
+        if path is not None and path.parent == self.wanted.folder and path in self.wanted.images:
+            return self.wanted.names[self.wanted.images.index(path)]
+        return said
 
     def end(self, state: State, error: str | None = None) -> None:
         self.state, self.error, self.doing = state, error, state
         if state == "done":
             self.progress = 1.0
         else:
-            self.task = self.accuracy = None  # which were reported before the model was saved
+            self.lesson = self.accuracy = self.report = (
+                None  # which were reported before the model was saved
+            )
         self.over = time.monotonic()
 
     @property
@@ -101,7 +124,7 @@ class Lesson:
         return round(spent * (1 - self.progress) / self.progress, 1)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what GET /tasks/{task} responds."""
+        """Return what GET /lessons/{lesson} responds."""
         return {
             "id": self.id,
             "state": self.state,
@@ -114,7 +137,8 @@ class Lesson:
             "images": [fault.as_json() for fault in self.wanted.left_out],
             "error": self.error,
             "accuracy": self.accuracy,
-            "task": self.task,
+            "report": self.report,
+            "lesson": self.lesson,
         }
 
 
@@ -125,26 +149,32 @@ class Lessons:
         predictor: Predictor,
         take_over: Callable[[], Awaitable[ServedModel]],
         keep: Callable[[Sequence[tuple[str, bytes]]], None],
+        leave: Callable[[Sequence[str]], None],
         count: Callable[[str], None],
     ) -> None:
         """Call `take_over` to serve the changed file, `keep` with validation images that clients
-        leave to the server, and `count` with the state that a lesson has ended in."""
+        leave to the server, `leave` with images of the inbox that were learned, and `count` with
+        the state that a lesson has ended in."""
         self.settings, self.predictor = settings, predictor
-        self.take_over, self.keep, self.count = take_over, keep, count
+        self.take_over, self.keep, self.leave, self.count = take_over, keep, leave, count
         self.by_id: dict[str, Lesson] = {}
         self.current: Lesson | None = None
-        self.claimed = False  # a client sends a lesson, or one goes on
+        self.claimed = False  # a whole lesson has been sent, or goes on
         self.running: asyncio.Task[None] | None = None
 
-    def claim(self) -> None:
-        """Refuse all other lessons from the first byte of this one on: two could fill the disk."""
+    def check_free(self) -> None:
+        """Refuse what would change the model while a lesson does."""
         if self.claimed:
             left = self.current.seconds_left if self.current else None
             raise Refused(
                 409,
-                "Another lesson is going on: wait until it has ended, or cancel it.",
+                "A lesson is going on: wait until it has ended, or cancel it.",
                 retry_after=max(1, round(left or 5)),
             )
+
+    def claim(self) -> None:
+        """Let nothing else change the model from now on."""
+        self.check_free()
         self.claimed = True
 
     def release(self) -> None:
@@ -152,7 +182,7 @@ class Lessons:
 
     def find(self, number: str) -> Lesson:
         if number not in self.by_id:
-            raise Refused(404, "There is no such task: GET /tasks lists them.")
+            raise Refused(404, "There is no such lesson: GET /lessons lists them.")
         return self.by_id[number]
 
     def start(self, wanted: LessonRequest) -> Lesson:
@@ -190,7 +220,8 @@ class Lessons:
         self.current, self.claimed = None, False
         self.count(state)
         lesson.end(state, error)  # when all is as it says
-        log.info("lesson %s: %s%s", lesson.id, state, f": {error}" if error else "")
+        why = lesson.detail or error
+        log.info("lesson %s: %s%s", lesson.id, state, f": {why}" if error else "")
         lesson.ended.set()
 
     async def outcome(self, lesson: Lesson) -> tuple[State, str | None]:
@@ -199,9 +230,10 @@ class Lessons:
             await self.attend(lesson)
             return await self.conclude(lesson, stamp)
         except Exception as error:
+            lesson.detail = in_words(error)
             if self.settings.debug:
                 log.exception("lesson %s", lesson.id)
-            return "failed", in_words(error)
+            return "failed", for_clients(error, self.settings.model)
 
     async def attend(self, lesson: Lesson) -> None:
         """Start the lesson's process, and listen to it until it is gone."""
@@ -243,6 +275,8 @@ class Lessons:
             "epochs": wanted.epochs,
             "checkpoint": str(wanted.folder / "checkpoint"),
             "threads": threads,
+            "yes": wanted.yes,
+            "new": self.predictor.served.empty,
             "debug": self.settings.debug,
         }
 
@@ -251,6 +285,7 @@ class Lessons:
         changed = file_stamp(self.settings.model) != before
         if changed and has_learned((await self.take_over()).model.about(), lesson):
             self.keep(await asyncio.to_thread(validation_images, lesson))
+            await asyncio.to_thread(self.leave, lesson.wanted.inbox)
             return "done", None
         if lesson.cancelling:
             return "cancelled", None

@@ -24,7 +24,7 @@ log = logging.getLogger("ovor.web")
 
 def serve(settings: Settings) -> None:
     """Serve a model until a signal ends it."""
-    if not settings.token and not is_loopback(settings.host):
+    if not (settings.token or settings.ask_token) and not is_loopback(settings.host):
         raise OvorError(
             f"Whoever reaches {settings.host} could teach the model: set a token (OVOR_TOKEN, or "
             "--token), or serve this machine alone (--host 127.0.0.1)."
