@@ -84,17 +84,19 @@ class Prediction:
         return [(self.classes[i], round(float(self.probabilities[i]), 6)) for i in order]
 
     def as_json(self, top: int) -> dict[str, Any]:
-        """Return the row that `ovor predict --json` prints, but for the image's name."""
+        """Return the row that terminal, Python and HTTP show, but for the image's name."""
         return {
             "label": self.label,
             "unknown": self.unknown,
+            "likeliest": self.likeliest,
+            "confidence": round(self.confidence, 6),
             "margin": round(self.margin, 6),
             "best": [{"class": name, "confidence": share} for name, share in self.best(top)],
         }
 
 
 class Predictions(NamedTuple):
-    """What `Classifier.predict` returns: a column for each thing that is said of the images."""
+    """What `Classifier.classify` returns: a column for each thing that is said of the images."""
 
     labels: Names
     """the most likely class, also where the image is unknown"""
@@ -102,6 +104,12 @@ class Predictions(NamedTuple):
     """its probability among the classes that were learned"""
     unknown: NDArray[np.bool_]
     """the image is probably of no class that was learned"""
+
+
+def row(image: str, found: Prediction | OvorError, top: int) -> dict[str, Any]:
+    """Return what is said of one image: its prediction, or why it cannot be read."""
+    said = {"error": str(found)} if isinstance(found, OvorError) else found.as_json(top)
+    return {"image": image, **said}
 
 
 def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
@@ -147,7 +155,7 @@ def batches(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def as_columns(predictions: Iterable[Prediction]) -> Predictions:
-    """Return predictions as the three arrays of `Classifier.predict`."""
+    """Return predictions as the three arrays of `Classifier.classify`."""
     rows = [(p.likeliest, p.confidence, p.unknown) for p in predictions]
     labels, confidences, unknown = zip(*rows, strict=True) if rows else ((), (), ())
     return Predictions(np.array(labels, object), np.array(confidences), np.array(unknown, bool))
