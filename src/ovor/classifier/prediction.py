@@ -17,7 +17,7 @@ from ovor.data.class_names import UNKNOWN
 from ovor.data.images import Picture, to_image
 from ovor.errors import OvorError
 
-BATCH = 32  # images that go through the network together
+BATCH = 32  # images that go through the network together, once it is under way
 Names = NDArray[np.object_]
 Floats = NDArray[np.float64]
 View = NDArray[np.uint8]  # S, S, 3: an image as the network sees it, however large it was
@@ -132,7 +132,10 @@ def predict_images(model: Predictor, images: Iterable[Picture]) -> Iterator[Pred
 def predict_readable(
     model: Predictor, images: Iterable[Picture]
 ) -> Iterator[Prediction | OvorError]:
-    """Yield a prediction for each image, in order, or the error of one that cannot be read."""
+    """Yield a prediction for each image, in order, or the error of one that cannot be read.
+
+    Among the images may be errors already, of what was looked for and not found.
+    """
     for batch in batches(images):
         views = [view_or_error(model, image) for image in batch]
         found = iter(predict_views(model, [v for v in views if not isinstance(v, OvorError)]))
@@ -141,6 +144,8 @@ def predict_readable(
 
 def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
     """Return what the network sees of an image, or why it cannot be read."""
+    if isinstance(image, OvorError):
+        return image
     try:
         return model.view(to_image(image))
     except OvorError as error:
@@ -148,10 +153,11 @@ def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
 
 
 def batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """Yield the items in lists of BATCH; the last may be shorter."""
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
+    """Yield the items in lists of 1, 2, 4 and so on up to BATCH, so that the first is soon done."""
+    rest, size = iter(items), 1
+    while batch := list(islice(rest, size)):
         yield batch
+        size = min(2 * size, BATCH)
 
 
 def as_columns(predictions: Iterable[Prediction]) -> Predictions:
