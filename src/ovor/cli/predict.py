@@ -11,13 +11,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-import ovor
 from ovor.classifier.onnx import OnnxClassifier
 from ovor.classifier.prediction import Predictor, predict_readable, row
 from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, parse
-from ovor.cli.counting import Counting
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.given_images import Found, look_ahead
+from ovor.cli.imports import without_collecting
 from ovor.cli.prediction_rows import Row, as_json_lines, as_lines
 from ovor.config import Count
 from ovor.errors import OvorError
@@ -100,7 +99,9 @@ def open_predictor(path: Path, backbone: str | None, device: str) -> Predictor:
     """Return the classifier of a model file, or of an export by its suffix."""
     if path.suffix == ".onnx":
         return OnnxClassifier.load(path)
-    return ovor.Classifier.load(path, backbone=backbone, device=device)
+    with without_collecting():
+        from ovor.classifier.model import Classifier  # brings torch, which help can do without
+    return Classifier.load(path, backbone=backbone, device=device)
 
 
 def rows_of(model: Predictor, found: Iterable[Found], top: int) -> Iterator[Row]:
@@ -113,6 +114,8 @@ def rows_of(model: Predictor, found: Iterable[Found], top: int) -> Iterator[Row]
 
 def gathered(model: Predictor, found: list[Found], arguments: PredictArguments) -> list[Row]:
     """Return all rows, with a bar meanwhile; at an error stop if that was asked for."""
+    from ovor.cli.counting import Counting  # which brings the bars of runs
+
     complete = []
     with Counting("predicting") as listen:
         for said in rows_of(model, found, arguments.top):
