@@ -8,7 +8,7 @@
     view: { stroke: null },
     axis: {
       labelColor: "var(--muted)", titleColor: "var(--muted)", gridColor: "var(--line)", gridOpacity: 0.6,
-      domainColor: "var(--line)", tickColor: "var(--line)", titleFontWeight: "normal", labelFontSize: 11, titlePadding: 8,
+      domainColor: "var(--line)", tickColor: "var(--line)", titleFontWeight: "normal", labelFontSize: 11, titlePadding: 8, labelOverlap: "parity", labelSeparation: 6,
     },
   };
   const NARROW = 480; // pixels below which a legend has one column
