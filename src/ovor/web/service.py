@@ -93,6 +93,7 @@ class Service:
         gauge("ovor_classes", "Classes that it knows", lambda: len(predictor.served.classes))
 
     async def start(self) -> None:
+        await self.decoders.start()
         self.predictor.start()
         self.evaluation.begin()
         self.watching = asyncio.create_task(self.watch())
