@@ -10,7 +10,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ovor.classifier.lock import checkpoint_of
+from ovor.classifier.lock import check_place, checkpoint_of
 from ovor.errors import OvorError
 from ovor.web.app import make_app
 from ovor.web.security import is_loopback
@@ -30,10 +30,13 @@ def serve(settings: Settings) -> None:
             "--token), or serve this machine alone (--host 127.0.0.1)."
         )
     start_log(settings.debug)
+    check_place(settings.model)
     with listen(settings.host, settings.port) as listening:
         service = Service(settings)
         if checkpoint_of(settings.model).exists():
             log.warning("a lesson begun on the command line is unfinished: nothing can be taught")
+        if service.predictor.served.empty:
+            log.info("there is no %s yet: the first lesson makes it", settings.model)
         config = uvicorn.Config(
             make_app(service),
             log_config=None,
