@@ -12,7 +12,11 @@ from ovor.web.errors import Refused
 from ovor.web.settings import Limits
 
 MOST_BYTES = 2**18
-KINDS: dict[type, str] = {str: "a text", bool: "true or false", list: "a list of ids, as GET /inbox gives them"}
+KINDS: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    list: "a list of ids, as GET /inbox gives them",
+}
 
 
 async def read_json(
