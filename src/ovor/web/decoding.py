@@ -22,7 +22,6 @@ import numpy as np
 
 from ovor.classifier.prediction import View
 from ovor.config import Transform
-from ovor.errors import in_words
 from ovor.web.decoder_process import COMMAND, FORK, KILL, SIZE, SIZES
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.images import LIGHT_BYTES, UnusableImage, check_size, unreadable
@@ -81,7 +80,7 @@ class Decoder:
         while left:
             count = await asyncio.get_running_loop().sock_recv_into(self.connection, left)
             if not count:
-                raise Gone
+                raise Gone("the process has ended")
             left = left[count:]
         return bytes(content)
 
@@ -116,7 +115,7 @@ class Nursery:
             await decoder.meet()
             return decoder
         except (Gone, OSError) as error:  # such as no more memory, files or processes
-            log.error("no decoder can be started: %s", in_words(error))
+            log.error("no decoder of images can be started: %s", error)
             raise Refused(
                 503, "No image can be decoded at the moment: try again.", retry_after=5
             ) from error
@@ -160,6 +159,13 @@ class Lane:
                 self.nursery.kill(found)
             self.idle.put_nowait(again)
 
+    async def fill(self) -> None:
+        """Start the decoders, of whom none is at work yet."""
+        for _ in range(self.idle.qsize()):
+            self.idle.put_nowait(
+                self.idle.get_nowait() or await self.nursery.decoder(self.niceness)
+            )
+
     def close(self) -> None:
         while not self.idle.empty():
             if decoder := self.idle.get_nowait():
@@ -174,6 +180,10 @@ class Decoders:
         self.nursery = Nursery(limits, debug)
         self.light = Lane(self.nursery, LIGHT, 0)
         self.heavy = Lane(self.nursery, HEAVY, YIELDING)
+
+    async def start(self) -> None:
+        """Start all decoders, so that no client waits for it."""
+        await asyncio.gather(self.light.fill(), self.heavy.fill())
 
     def close(self) -> None:
         self.light.close()
