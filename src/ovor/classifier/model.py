@@ -22,13 +22,7 @@ from ovor.classifier import hub
 from ovor.classifier.before import before, drop_before, keeping_before, read_before
 from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
-from ovor.classifier.file import (
-    DESCRIPTION,
-    Model,
-    Snapshot,
-    read_model,
-    write_model,
-)
+from ovor.classifier.file import DESCRIPTION, Model, Snapshot, read_model, write_model
 from ovor.classifier.lock import ReplacedError, check_place, free_name
 from ovor.classifier.predictor import Predictor
 from ovor.classifier.task_list import without_class
@@ -301,12 +295,7 @@ class Classifier(Predictor):
 
     @classmethod
     def _of(
-        cls,
-        model: Model,
-        path: Path,
-        backbone: str | None,
-        device: str,
-        like: "Classifier | None" = None,
+        cls, model: Model, path: Path, backbone: str | None, device: str, like: "Classifier | None"
     ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
