@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ovor.classifier.lock import check_no_folder, real_path
 from ovor.config import STRICT, Count, Fraction, Run
+from ovor.data.formats import check_is_file
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
@@ -153,6 +154,7 @@ def read_model(path: Path) -> Model:
         raise OvorError(
             f"There is no model {path}: check the name, or make it with `ovor learn {path} FOLDER`."
         )
+    check_is_file(path)
     tensors, meta = load_tensors(path)
     about = read_description(meta, path)
     prefixes = (LEARNER, JUDGE, BUNDLED) if about.backbone.bundled else (LEARNER, JUDGE)

@@ -15,7 +15,8 @@ from PIL import Image
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing
 from ovor.data.class_names import folder_name, listed
 from ovor.data.formats import SUFFIXES
-from ovor.data.images import HIDDEN, at_home, decode, find_images
+from ovor.data.image_files import HIDDEN, find_images, instead
+from ovor.data.images import at_home, decode
 from ovor.data.parts import is_part
 from ovor.errors import OvorError
 
@@ -105,7 +106,7 @@ def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
     empty = [name for name, paths in classes.items() if not paths]
     if empty:
         raise OvorError(
-            f"No images in {listed(empty)} of {root}: "
+            f"No images in {listed(empty)} of {root}{instead(others)}: "
             f"add some ({' '.join(SUFFIXES)}) or remove the folder."
         )
     return classes, others

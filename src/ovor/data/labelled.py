@@ -12,7 +12,9 @@ from typing import Any
 from ovor.data.class_names import as_name, listed
 from ovor.data.folders import find_classes, visible_folders
 from ovor.data.formats import ADDRESS, is_image, missing, with_kind
-from ovor.data.images import HIDDEN, Picture, at_home, find_images, spread
+from ovor.data.image_files import HIDDEN, find_images
+from ovor.data.images import Picture, at_home, spread
+from ovor.data.memory import from_memory
 from ovor.data.packed import Packed, packed_files
 from ovor.data.parts import Holds, Part, chosen_part, is_part, mixed, wanted
 from ovor.data.sources import held
@@ -27,7 +29,7 @@ Labels = str | Iterable[Any]  # one for all images, or one each
 def read_labelled(source: Any, labels: Labels | None, part: Part) -> Labelled:
     """Return the images of each class; of a data set in parts, those of this part."""
     if not isinstance(source, str | Path) or not (labels is None or isinstance(labels, str)):
-        return from_memory(source, labels), []
+        return from_memory(source, labels, part)
     path = at_home(source)
     if ADDRESS.match(str(source)) and not path.exists():
         raise missing(source)
@@ -278,33 +280,3 @@ def _held_in(images: Iterable[PurePosixPath], root: PurePosixPath) -> dict[str, 
 
 def _hidden(path: PurePosixPath) -> bool:
     return any(part.startswith(HIDDEN) for part in path.parts)
-
-
-# --- memory
-
-
-def from_memory(source: Any, labels: Labels | None) -> Groups:
-    """Group images by their labels; classes are in the order of their names, as in a folder."""
-    pairs = spread(source)
-    if labels is not None:
-        names = [labels] * len(pairs) if isinstance(labels, str) else list(labels)
-        if len(pairs) != len(names):
-            raise OvorError(
-                f"There are {len(pairs)} images and {len(names)} labels: give one label each."
-            )
-        pairs = list(zip(pairs, names, strict=True))
-    elif any(
-        not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
-    ):
-        raise OvorError(
-            "Without labels every item must be an (image, label) pair: give pairs, or labels as "
-            "well, or the path of a folder."
-        )
-    if not pairs:
-        raise OvorError("There is no image to learn from: give some.")
-    groups: Groups = {}
-    for picture, label in pairs:
-        if label is None or label != label:  # None and NaN are how tables say that one is missing
-            raise OvorError(f"A label is missing ({label}): give every image one.")
-        groups.setdefault(as_name(str(label)), []).append(picture)
-    return dict(sorted(groups.items()))
