@@ -144,7 +144,8 @@ def _of_any_kind(source: Encoded, name: object) -> Image.Image:
     try:
         return upright_rgb(source)
     except UnidentifiedImageError:
-        kind = kind_of(source[:HEAD] if isinstance(source, bytes) else _head(source), str(name))
+        head = source[:HEAD] if isinstance(source, bytes) else _head(source)
+        kind = kind_of(head, getattr(name, "name", ""))
         if kind is None:
             raise
         found = reader(kind)
