@@ -71,8 +71,9 @@ def sentence(found: Found, model: str) -> str:
     right, count = right_images(found), found["images"]
     low, high = wilson(right, count)
     said = [
-        f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of {count:,} "
-        f"images of {len(found['classes'])} classes, where {share(found['chance'])} is chance"
+        f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of "
+        f"{count:,} images of {len(found['classes'])} classes, where {share(found['chance'])} is "
+        "chance"
     ]
     worst = [
         f"{one['class']} for {one['taken_for']} ({one['images']} of {images_of(found, one)})"
