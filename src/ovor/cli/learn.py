@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 import ovor
-from ovor.classifier.lock import check_place, checkpoint_of, locked
+from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
 from ovor.cli.arguments import (
     Debug,
     Device,
@@ -24,6 +24,7 @@ from ovor.cli.arguments import (
     parse,
     renames,
 )
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
@@ -72,6 +73,7 @@ class LearnArguments:
     and take new classes only)"""
     rename: Rename = ()
     """learn classes under other names than those of their folders"""
+    yes: Yes = False
     skip_known: bool = False
     """leave out classes that the model knows already"""
     once: bool = False
@@ -160,7 +162,11 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
         sys.exit(
             stopped(f"Stopped; {path} is as before. Continue with the same command and --resume.")
         )
-    model.save(path)
+    try:
+        model.save(path)
+    except ReplacedError:  # what was learned is saved: there is nothing to continue
+        checkpoint.unlink(missing_ok=True)
+        raise
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
@@ -180,14 +186,19 @@ def read(
     progress: RunProgress,
 ) -> tuple[Lesson, list[str]]:
     """Return what is to be learned, and print what the user should know of it."""
-    lesson = model.read_task(
-        arguments.source,
-        arguments.label,
-        rename=rename,
-        skip_known=arguments.skip_known,
-        on_error=arguments.on_error,
-        listen=progress,
-    )
+
+    def found(yes: bool) -> Lesson:
+        return model.read_task(
+            arguments.source,
+            arguments.label,
+            rename=rename,
+            skip_known=arguments.skip_known,
+            on_error=arguments.on_error,
+            yes=yes,
+            listen=progress,
+        )
+
+    lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
         progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
@@ -208,6 +219,7 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
         settings["method"] = arguments.method
     settings["backbone"] = arguments.backbone or usual_backbone(arguments.method)
     model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
+    model.at(arguments.model)
     model.run()
     model.torch_device()
     if arguments.backbone is None:

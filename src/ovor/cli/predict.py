@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
 import ovor
@@ -22,6 +21,7 @@ from ovor.data.class_names import UNKNOWN
 from ovor.data.images import at_home, find_images
 from ovor.errors import OvorError
 from ovor.events import ImagesPredicted, Listener
+from ovor.terminal.console import Terminal
 
 ON_ONE_LINE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 Row = dict[str, Any]  # what is printed of an image: its prediction, or its error
@@ -132,7 +132,7 @@ def print_rows(found: Iterable[Row], paths: Sequence[Path]) -> bool:
 
     Returns whether any image could be read.
     """
-    console = Console()
+    console = Terminal()
     width = max(len(str(path)) for path in paths)
     readable = False
     for row in found:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ovor.cli.arguments import Debug, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.errors import OvorError
+from ovor.terminal.console import Terminal
 
 if TYPE_CHECKING:
     from ovor.report.content import Content
@@ -63,7 +63,7 @@ def report_command(argv: list[str]) -> None:
         return
     for note in report.notes:
         print(note, file=sys.stderr)
-    console = Console()
+    console = Terminal()
     for content in report.contents:
         console.print(accuracies(content))
         for words in content.summary:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
 from ovor.atomic import write_atomically
@@ -18,6 +17,7 @@ from ovor.report import page
 from ovor.report.content import Content, content_of
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def drift_is_missing(one: Finished) -> bool:
 def measure_missing(runs: Iterable[Finished]) -> list[str]:
     """Measure missing diagnostics and drift; return notes on runs that lack weights or images."""
     todo = [one for one in runs if lacks(one) or drift_is_missing(one)]
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     failed: dict[str, dict[str, str]] = {}
     silent = not (todo and console.is_terminal)
     for one in track(todo, "looking closely", console=console, transient=True, disable=silent):
