@@ -121,6 +121,28 @@ def test_classes_have_their_names(finished: Path) -> None:
     assert shown <= names
 
 
+def test_names_of_classes_are_only_text(tmp_path: Path) -> None:
+    evil = '"><script>alert(1)</script><!--'
+    result = synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
+    result["class_names"][:2] = [evil, evil + "2"]
+    result["class_right"][-1][:2] = [0, 0]
+    (tmp_path / "a/result.json").write_text(json.dumps(result))
+    report = make.of_folders([tmp_path])
+    assert evil in [card.title for part in report.contents[0].sections for card in part.cards]
+    text = page.html(report.contents, report.title, report.notes)
+    assert "<script>alert" not in text
+    assert "<!--" not in text
+
+
+def test_what_was_not_forgotten_is_not_lost(tmp_path: Path) -> None:
+    result = synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
+    result["metrics"]["F_T"] = -2.04
+    result["class_right"] = [[20] * len(row) for row in result["class_right"]]
+    (tmp_path / "a/result.json").write_text(json.dumps(result))
+    words = first_words(tmp_path)
+    assert words.endswith("; loses nothing to forgetting, and gains 2.0 points.")
+
+
 def test_tasks_are_known_by_their_classes_where_all_runs_have_the_same(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
     result = synthetic.write(tmp_path / "b", settings("quickdraw", "simplecil"))

@@ -149,7 +149,7 @@ def class_records(found: Found) -> Records:
     for one in found["classes"]:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
         row = {"class": one["class"], "images": one["images"], "right": rounded(one["accuracy"], 1)}
-        row |= {"low": rounded(low, 1), "high": rounded(high, 1)}
+        row |= {"low": rounded(low), "high": rounded(high)}
         rows.append({**row, "called unknown": rounded(one["called_unknown"], 1)})
     return sorted(rows, key=lambda row: row["right"])
 
@@ -218,8 +218,8 @@ def calibration(found: Found) -> Section | None:
                 "images": one["images"],
                 "confidence": rounded(one["confidence"], 1),
                 "right": rounded(one["accuracy"], 1),
-                "low": rounded(low, 1),
-                "high": rounded(high, 1),
+                "low": rounded(low),
+                "high": rounded(high),
             }
         )
     if not rows:
