@@ -165,7 +165,7 @@ def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Lo
 def predicted(model: Path, images: list[bytes]) -> list[tuple[str, float]]:
     """Return the best class of each image and its confidence, by the model itself."""
     opened = [Image.open(io.BytesIO(content)) for content in images]
-    found = Classifier.load(model, device="cpu").predict(opened)
+    found = Classifier.load(model, device="cpu").classify(opened)
     return list(zip(found.labels.tolist(), found.confidences.tolist(), strict=True))
 
 

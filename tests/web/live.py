@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -144,12 +145,16 @@ def drawn(name: str, each: int, part: str = "train") -> list[bytes]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, model: str = "m.ovor", **environ: str) -> Iterator[Live]:
+def serving(
+    folder: Path, *options: str, model: str = "m.ovor", open_files: int = 0, **environ: str
+) -> Iterator[Live]:
     """Run `ovor serve` with a model of the folder; whatever the test leaves is ended."""
     (folder / "tmp").mkdir(exist_ok=True)
     reading, writing = os.pipe()
     argv = ["ovor", "serve", model, "--port", "0", *options]
-    process = get_context("fork").Process(target=run, args=(folder, argv, environ, writing))
+    process = get_context("fork").Process(
+        target=run, args=(folder, argv, environ, writing, open_files)
+    )
     process.start()
     os.close(writing)
     try:
@@ -164,13 +169,15 @@ def serving(folder: Path, *options: str, model: str = "m.ovor", **environ: str) 
         process.join()
 
 
-def run(folder: Path, argv: list[str], environ: dict[str, str], out: int) -> None:
+def run(folder: Path, argv: list[str], environ: dict[str, str], out: int, files: int) -> None:
     """Become `ovor serve`, in a fork: importing torch anew takes longer than most tests."""
     os.chdir(folder)
     os.environ.update(environ, TMPDIR=str(folder / "tmp"))
     tempfile.tempdir = None  # it was found for the process that this is a fork of
     os.dup2(out, 1)
     os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND), 2)
+    if files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     sys.argv, sys.stdout, sys.stderr = argv, os.fdopen(1, "w"), os.fdopen(2, "w", 1)
     main()
 

@@ -3,7 +3,7 @@
     model = Classifier()
     model.learn("spring/")
     model.learn("summer/")
-    labels, confidences, unknown = model.predict(["a.jpg", "b.jpg"])
+    labels, confidences, unknown = model.classify(["a.jpg", "b.jpg"])
     model.save("garden.ovor")
 
 It keeps no image. Conventions are scikit-learn's where they fit; class names are strings.
@@ -79,7 +79,7 @@ class Classifier(Predictor):
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Return the share of right labels; being called unknown does not count as wrong."""
-        found = self.predict(X).labels
+        found = self.classify(X).labels
         truth = np.array([as_name(str(label)) for label in y], dtype=object)
         if len(found) != len(truth) or not len(truth):
             raise OvorError(

@@ -6,7 +6,7 @@ is wrong with it is said in the same sentence.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -257,9 +257,32 @@ def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
     return sorted(found), sorted(others)
 
 
+def each_image(folder: Path) -> Iterator[Path | OvorError]:
+    """Yield the image files that `find_images` lists, in its order, as they are found.
+
+    A folder that cannot be read is an error in its place, and the others are found all the same.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield _closed(error)
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith(HIDDEN):
+                yield from each_image(Path(entry.path))
+        elif is_image(entry.name) and entry.is_file():
+            yield Path(entry.path)
+
+
 def _refuse_closed(error: OSError) -> None:
     """Refuse a folder that may not be read, which `os.walk` would take for an empty one."""
-    raise OvorError(
+    raise _closed(error) from error
+
+
+def _closed(error: OSError) -> OvorError:
+    return OvorError(
         f"The folder {error.filename} cannot be read ({error.strerror}): change its permissions, "
         "or remove it."
-    ) from error
+    )

@@ -160,6 +160,13 @@ class Lane:
                 self.nursery.kill(found)
             self.idle.put_nowait(again)
 
+    async def fill(self) -> None:
+        """Start the decoders, of whom none is at work yet."""
+        for _ in range(self.idle.qsize()):
+            self.idle.put_nowait(
+                self.idle.get_nowait() or await self.nursery.decoder(self.niceness)
+            )
+
     def close(self) -> None:
         while not self.idle.empty():
             if decoder := self.idle.get_nowait():
@@ -174,6 +181,10 @@ class Decoders:
         self.nursery = Nursery(limits, debug)
         self.light = Lane(self.nursery, LIGHT, 0)
         self.heavy = Lane(self.nursery, HEAVY, YIELDING)
+
+    async def start(self) -> None:
+        """Start all decoders, so that no client waits for it."""
+        await asyncio.gather(self.light.fill(), self.heavy.fill())
 
     def close(self) -> None:
         self.light.close()

@@ -28,6 +28,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+STALL_SECONDS = 20  # without a byte of a body that is not whole
 DRAIN_SECONDS, DRAIN_BYTES = 2, 2**26
 log = logging.getLogger("ovor.web")
 
@@ -135,7 +136,12 @@ class Exchange:
 
     async def receive(self) -> Message:
         self.waits = False
-        message = await self.inner_receive()
+        try:
+            async with asyncio.timeout(None if self.whole else STALL_SECONDS):
+                message = await self.inner_receive()
+        except TimeoutError:
+            sentence = f"Nothing arrived for {STALL_SECONDS} s: send the request again."
+            raise Refused(408, sentence) from None
         self.whole = not message.get("more_body", False)
         return message
 

@@ -58,6 +58,7 @@ class Service:
         gauge("ovor_inbox_images", "Images that wait to be named", lambda: len(self.inbox))
 
     async def start(self) -> None:
+        await self.decoders.start()
         self.predictor.start()
         self.after_change(self.predictor.served)
         self.watching = asyncio.create_task(self.watch())
