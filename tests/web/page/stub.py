@@ -1,6 +1,7 @@
 """The page without a server: its own files, with a backend that says what a test wants."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -87,11 +88,30 @@ def an_inbox(**groups: int) -> dict[str, Any]:
     return {"kept": "memory", "most": 500, "images": images, "groups": found}
 
 
-def done(verdict: str | None = "good", **more: Any) -> dict[str, Any]:
+def done(
+    verdict: str | None = "good", expected: float = 95.0, advice: Sequence[str] = (), **more: Any
+) -> dict[str, Any]:
     """Return the last state of a lesson about owls."""
-    report = {"verdict": verdict, "advice": [], "older": None} if verdict else None
-    told = {"classes": [{"name": "owl", "images": 12}], "accuracy": 95.0, "lesson": 3}
-    return {"state": "done", "report": report, **told, **more}
+    told = {"classes": [{"name": "owl", "images": 12}], "accuracy": expected, "lesson": 3}
+    return {
+        "state": "done",
+        "report": verdict and report(verdict, expected, advice),
+        **told,
+        **more,
+    }
+
+
+def report(verdict: str, expected: float, advice: Sequence[str]) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "advice": list(advice),
+        "by": "leave-one-out",
+        "judged": 12,
+        "expected": expected,
+        "interval": [64.6, 98.5],
+        "chance": 25.0,
+        "older": {"how": "none", "lost": None, "classes": [], "note": ""},
+    }
 
 
 def opened(browser: Browser, size: dict[str, int] = DESK, view: str = "", **stub: Any) -> Page:

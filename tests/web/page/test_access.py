@@ -95,7 +95,7 @@ def told(page: Page, _: Path) -> None:
 
 
 def advised(verdict: str) -> dict[str, object]:
-    return {"lesson": {**done(verdict), "report": {"verdict": verdict, "advice": ["Add more."]}}}
+    return {"lesson": done(verdict, advice=["Add more."])}
 
 
 STATES: dict[str, tuple[str, dict[str, object], Callable[[Page, Path], None] | None]] = {

@@ -23,7 +23,7 @@ def teach(page: Page, folder: Path, name: str = "owl") -> None:
     ("verdict", "accuracy", "title", "tint"),
     [
         ("good", 95.0, "Learned well: owl (12).", "--tint"),
-        ("fair", 78.0, "Learned, but not all of it well: owl (12).", "--warn-tint"),
+        ("fair", 78.0, "Learned, with doubts: owl (12).", "--warn-tint"),
         ("poor", 0.0, "Learned poorly: do not rely on it yet: owl (12).", "--bad-tint"),
     ],
 )
@@ -31,13 +31,11 @@ def test_the_card_of_a_lesson_has_the_colour_of_its_verdict(
     show: Open, drawings: Path, verdict: str, accuracy: float, title: str, tint: str
 ) -> None:
     advice = [] if verdict == "good" else ["owl: 12 images: add about 10."]
-    last = done(verdict, accuracy=accuracy)
-    last["report"]["advice"] = advice
-    page = show(view="teach", lesson=last)
+    page = show(view="teach", lesson=done(verdict, accuracy, advice))
     teach(page, drawings / "owl")
     card = page.locator("#outcome")
     expect(card.locator("h2")).to_have_text(title)
-    expect(card).to_contain_text(f"expect {accuracy:.1f} % named right")
+    expect(card).to_contain_text(f"expect {accuracy:g} % named right (65 to 99 %, by 12 images")
     expect(card.locator(".advice li")).to_have_text(advice)
     expect(page.locator("#status")).to_contain_text(title)
     wanted = page.evaluate(
@@ -58,7 +56,7 @@ def test_without_a_verdict_the_card_has_no_colour(show: Open, drawings: Path) ->
 
 
 def test_a_lesson_that_failed_is_red_and_says_why(show: Open, drawings: Path) -> None:
-    failed: dict[str, Any] = done(None, state="failed", error="The disk is full.", accuracy=None)
+    failed: dict[str, Any] = done(None, state="failed", error="The disk is full.")
     page = show(view="teach", lesson=failed)
     teach(page, drawings / "owl")
     expect(page.locator(".outcome.poor")).to_contain_text("This was not learned.The disk is full.")
@@ -103,3 +101,13 @@ def test_fish_beside_fish_is_asked_about(show: Open, drawings: Path) -> None:
     expect(page.locator("#outcome")).to_be_visible()
     said = [(call["labels"], call["yes"]) for call in calls(page, "teach")]
     assert said[2:] == [("fish 3", False), ("Fish 3", False), ("Fish 3", True)]
+
+
+def test_what_becomes_of_older_classes_is_said(show: Open, drawings: Path) -> None:
+    lost = {"class": "fish", "expected": 80.0, "lost": 12.0, "to": "owl"}
+    for points, words in ((12.0, "about 12 images in 100 are now taken"), (0.1, "as before")):
+        last = done()
+        last["report"]["older"] = {"how": "estimated", "lost": points, "classes": [lost]}
+        page = show(view="teach", lesson=last)
+        teach(page, drawings / "owl")
+        expect(page.locator("#outcome")).to_contain_text(words)

@@ -12,6 +12,7 @@ const MARKS = [
   (x, y) => svg("path", { d: `M${x} ${y + 5.5}l5.5 -9.5h-11z` }),
 ];
 const COLOURS = 6; // .line-0 to .line-5 in the style sheet
+const GAP = 6; // between the intervals of two lines
 const NARROW = 560; // below, names are in the legend alone
 
 /** A chart as wide as its place, and drawn anew when that changes: letters keep their size. */
@@ -30,9 +31,11 @@ export function chart(lines, lessons) {
 /** lines: [{name, points: [{lessons, right, images}]}]. */
 function drawn(lines, lessons, width) {
   const wide = width >= NARROW;
-  const [left, right, top, bottom] = [52, wide ? 190 : 16, 14, 46];
+  const longest = Math.max(...lines.map(({ name }) => short(name).length));
+  const spread = GAP * (lines.length - 1) / 2; // to the side of a lesson, both ways
+  const [left, right, top, bottom] = [52, wide ? 30 + spread + 8 * longest : 16, 14, 46];
   const height = Math.max(300, 70 + 17 * lines.length);
-  const x = (n) => left + 10 + (width - left - right - 20) * (lessons > 1 ? (n - 1) / (lessons - 1) : 0.5);
+  const x = (n) => left + 6 + spread + (width - left - right - 12 - 2 * spread) * (lessons > 1 ? (n - 1) / (lessons - 1) : 0.5);
   const y = (percent) => top + (height - top - bottom) * (1 - percent / 100);
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${height}`,
@@ -56,7 +59,7 @@ function drawn(lines, lessons, width) {
   const heights = apart(lines.map(({ points }) => y(share(points.at(-1)))), 16, top, height - bottom);
   lines.forEach(({ name, points }, i) => {
     const group = svg("g", { class: `curve line-${i % COLOURS}` });
-    const aside = 5 * (i - (lines.length - 1) / 2); // so that intervals do not lie on each other
+    const aside = GAP * i - spread; // so that intervals do not lie on each other
     const places = points.map((point) => [x(point.lessons) + aside, y(share(point))]);
     group.append(
       ...points.map((point, j) => whisker(places[j][0], ...interval(point.right, point.images).map(y))),
@@ -66,7 +69,7 @@ function drawn(lines, lessons, width) {
       }),
       ...places.map((place) => MARKS[i % MARKS.length](...place)),
     );
-    if (wide) group.append(text(places.at(-1)[0] + 15 - aside, heights[i] + 4, short(name), "start"));
+    if (wide) group.append(text(places.at(-1)[0] + 14 + spread - aside, heights[i] + 4, short(name), "start"));
     picture.append(group);
   });
   return picture;

@@ -6,7 +6,7 @@ import { refresh } from "./model.js";
 
 const TITLES = {
   good: "Learned well",
-  fair: "Learned, but not all of it well",
+  fair: "Learned, with doubts",
   poor: "Learned poorly: do not rely on it yet",
 };
 
@@ -27,9 +27,8 @@ function done(state, model) {
   examined();
   const { report } = state;
   const counts = listed(state.classes.map(({ name, images }) => `${name} (${images})`));
-  const aside = model?.lessons.find(({ lesson }) => lesson === state.lesson)?.held_out;
-  const said = model?.exact ? expected(state.accuracy) : right(state.accuracy, aside);
-  const words = [said, ...older(report), ...state.notes];
+  const several = (model?.lessons ?? []).flatMap(({ classes }) => classes).length > 1;
+  const words = [several && report?.verdict ? expected(report) : "", older(report?.older), ...state.notes];
   show(report?.verdict ?? "", `${TITLES[report?.verdict] ?? "Learned"}: ${counts}.`, words, report?.advice, [
     el("a", { href: "#ask", class: "button", text: "Try it" }),
     el("a", { href: "#memory", class: "button", text: "See what it remembers" }),
@@ -37,17 +36,20 @@ function done(state, model) {
   ]);
 }
 
-const older = (report) => [report?.older?.words ?? report?.older].flat().filter((words) => typeof words === "string");
-
-function right(accuracy, aside) {
-  if (accuracy == null) return "No image was set aside to test it with: that takes six or more in a class.";
-  const few = aside < 10 ? " So few say little: give more images to know better." : "";
-  return `${accuracy.toFixed(1)} % right on the ${counted(aside, "image")} set aside.${few}`;
+/** What to expect of new images, by the report of a lesson. */
+function expected({ by, judged, expected: share, interval, chance, of_taught: taught }) {
+  if (share == null && taught != null) return `Of the images that it was taught it names ${taught} % right, which promises nothing for others.`;
+  if (share == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
+  const [low, high] = interval.map(Math.round);
+  const how = by === "held-out" ? "not learned from" : "each judged by all others";
+  return `Of new images like these expect ${share} % named right (${low} to ${high} %, by ${counted(judged, "image")}, ${how}; guessing gives ${Math.round(chance)} %).`;
 }
 
-function expected(accuracy) {
-  if (accuracy == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
-  return `Of new images like these expect ${accuracy.toFixed(1)} % named right (each was judged by all others).`;
+/** What became of older classes. */
+function older(found) {
+  if (!found?.classes?.length) return "";
+  if (found.lost < 0.5) return "Older classes are recognised as before, as far as can be estimated without their images.";
+  return `Of older classes about ${counted(Math.round(found.lost), "image")} in 100 are now taken for a new class (estimated, without their images).`;
 }
 
 /** What was set aside is asked again after the lesson has ended: look for that a few times. */

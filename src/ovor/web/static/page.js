@@ -2,7 +2,7 @@
 
 import { addImages, startAsk } from "./ask.js";
 import { download, isModel, merge, undo } from "./changes.js";
-import { byId, counted } from "./dom.js";
+import { byId, counted, megabytes } from "./dom.js";
 import { chooses, guardDrops, takesModels } from "./files.js";
 import { lookAgain, startInbox } from "./inbox.js";
 import { startMemory } from "./memory.js";
@@ -43,7 +43,7 @@ function showModel(model) {
   byId("about").textContent = classes.length
     ? `Knows ${counted(classes.length, "class", "classes")}: ${classes.map(({ name }) => name).join(", ")}`
     : "Knows nothing yet";
-  byId("facts").textContent = `The model has ${model.megabytes} MB, and no image in it. What turns images into numbers: ${model.backbone}.`;
+  byId("facts").textContent = `The model has ${megabytes(1e6 * model.megabytes)}, and no image in it. What turns images into numbers: ${model.backbone}.`;
   byId("model-undo").disabled = model.can_undo === false;
   showView();
 }
