@@ -19,28 +19,20 @@ from typing import Any, Self
 import numpy as np
 
 from ovor.classifier import hub
+from ovor.classifier.before import before, drop_before, keeping_before, read_before
 from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
-from ovor.classifier.file import (
-    DESCRIPTION,
-    Model,
-    Snapshot,
-    before,
-    drop_before,
-    keeping_before,
-    read_before,
-    read_model,
-    write_model,
-)
-from ovor.classifier.lock import check_place
+from ovor.classifier.file import DESCRIPTION, Model, Snapshot, read_model, write_model
+from ovor.classifier.lock import ReplacedError, check_place, free_name
 from ovor.classifier.predictor import Predictor
+from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
-from ovor.tensor_file import digest
+from ovor.tensor_file import digest, identity
 
 
 class Classifier(Predictor):
@@ -48,6 +40,7 @@ class Classifier(Predictor):
 
     _path: Path | None = None  # where it was loaded from or saved to
     _before = ""  # identifies the file that was there before
+    _found: str | None = None  # identifies the file as it was read or written; None: there was none
 
     # --- what scikit-learn asks of an estimator
 
@@ -212,19 +205,15 @@ class Classifier(Predictor):
         name = name if name in self.classes_ else as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
-        if name not in self.classes_:
-            raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
+        self.rows_of([name])
         if self._exact:
             self.forget_exactly(name, images, listen)
             return self
         if images is not None:
             self.exact("forget")
         number = next(n for n, task in enumerate(self.tasks_) if name in task.classes)
-        task = self.tasks_[number]
-        row = task.classes.index(name)
-        self.learner().forget(number, row)
-        rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
-        self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
+        self.learner().forget(number, self.tasks_[number].classes.index(name))
+        self.tasks_ = without_class(self.tasks_, name)
         self._saved, self._erased = False, True
         return self
 
@@ -235,6 +224,7 @@ class Classifier(Predictor):
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
             past = Classifier._of(model, self._path, self.backbone, self.device, self)
+            past._found = self._found
             self.__dict__.update(past.__dict__)
         return self
 
@@ -246,11 +236,17 @@ class Classifier(Predictor):
 
     # --- files
 
+    def at(self, path: str | Path) -> Self:
+        """Say where it is going to be saved first: what appears there meanwhile stays."""
+        self._path, self._found = at_home(path), identity(at_home(path))
+        return self
+
     def save(self, path: str | Path, *, bundle: bool = False, sums: bool = True) -> None:
         """Write one file; with `bundle` the backbone is in it, for machines that lack it.
 
         The file that was there is kept beside it for `undo`, unless something was taken out that
-        must not stay anywhere. Without `sums` the file can predict, and learn no more.
+        must not stay anywhere. Without `sums` the file can predict, and learn no more. A file
+        that somebody else has put into the place of the one that was loaded is not overwritten.
         """
         path = at_home(path)
         check_place(path)
@@ -262,6 +258,10 @@ class Classifier(Predictor):
         if bundle:
             about = replace(about, backbone=replace(about.backbone, bundled=True))
         same = self._path is not None and path.exists() and path.resolve() == self._path.resolve()
+        if same and identity(path) != self._found:
+            beside = free_name(path)
+            write_model(beside, contents(self, about))
+            raise ReplacedError(path, beside)
         if same and not self._erased:
             with keeping_before(path) as mark:
                 about = replace(about, before=mark)
@@ -272,7 +272,7 @@ class Classifier(Predictor):
                 drop_before(path)
         if about.sums == self._sums:
             self._path, self._before, self._erased = path, about.before, False
-            self._saved = True
+            self._saved, self._found = True, identity(path)
 
     @classmethod
     def load(
@@ -288,16 +288,14 @@ class Classifier(Predictor):
         Where it has the same frozen network as `like`, that is used and not loaded again.
         """
         path = at_home(path)
-        return cls._of(read_model(path), path, backbone, device, like)
+        stamp = identity(path)  # before it is read: what comes between is another's
+        model = cls._of(read_model(path), path, backbone, device, like)
+        model._found = stamp
+        return model
 
     @classmethod
     def _of(
-        cls,
-        model: Model,
-        path: Path,
-        backbone: str | None,
-        device: str,
-        like: "Classifier | None" = None,
+        cls, model: Model, path: Path, backbone: str | None, device: str, like: "Classifier | None"
     ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
@@ -320,14 +318,3 @@ class Classifier(Predictor):
     def push_to_hub(self, where: str | Path, *, private: bool = False) -> str:
         """Share it in a repository of the Hugging Face hub (owner/name) or a folder (./name)."""
         return hub.push(self.save, self.about(), where, private=private)
-
-
-def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
-    """Return the values but for the one at the position."""
-    return (*values[:position], *values[position + 1 :])
-
-
-def listing(names: Iterable[str]) -> str:
-    """Return a phrase that names the first ten."""
-    shown = [repr(name) for name in names]
-    return f"there are {', '.join(shown[:10])}{' and more' if shown[10:] else ''}"

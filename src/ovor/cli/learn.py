@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 import ovor
-from ovor.classifier.lock import check_place, checkpoint_of, locked
+from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
 from ovor.cli.arguments import (
     Debug,
     Device,
@@ -162,7 +162,11 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
         sys.exit(
             stopped(f"Stopped; {path} is as before. Continue with the same command and --resume.")
         )
-    model.save(path)
+    try:
+        model.save(path)
+    except ReplacedError:  # what was learned is saved: there is nothing to continue
+        checkpoint.unlink(missing_ok=True)
+        raise
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
@@ -214,13 +218,14 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
     from ovor.classifier.new import new_classifier
 
     heads = arguments.num_heads or 0
-    return new_classifier(
+    model = new_classifier(
         arguments.backbone,
         arguments.method,
         **settings,
         device=arguments.device,
         num_heads=heads,
     )
+    return model.at(arguments.model)
 
 
 def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:

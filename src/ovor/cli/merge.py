@@ -48,6 +48,8 @@ def merge_command(argv: list[str]) -> None:
         models = [opened(path, arguments.backbone) for path in order]
         known, twice = [counts_of(model) for model in models], seen_twice(models)
         once = any(model.about().once for model in models)
+        if not out.exists():
+            models[0].at(out)
         merged = confirmed(lambda yes: models[0].merge(*models[1:], yes=yes), arguments.yes)
         merged.save(out)
     after = counts_of(merged)

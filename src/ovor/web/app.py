@@ -143,6 +143,8 @@ def allowed(request: Request) -> list[str]:
     """Return the methods of all routes of an address; Starlette would list those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     here = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    # An address of its own is meant before one with a gap that it would fit.
+    here = [route for route in here if route.path == request.url.path] or here
     return sorted({method for route in here for method in route.methods or ()})
 
 

@@ -11,6 +11,7 @@ from ovor.errors import UNPRINTABLE
 MAX_EPOCHS = 1000
 MAX_LABEL = 200  # characters of a class's name
 MAX_IDS = 2000  # images of the inbox that are named at once
+ID = "^[0-9a-f]{32}$"  # of an image of the inbox
 IMAGE_KINDS = "image/jpeg, image/png, image/webp, image/gif, image/bmp, image/tiff"
 FILE = {"type": "string", "format": "binary"}
 IMAGE = {
@@ -119,7 +120,7 @@ RENAME = json_body(["class", "to"], **{"class": NAME}, to=NAME, yes=SAID_YES)
 FORGET = json_body(["class"], **{"class": NAME})
 IDS = {
     "type": "array",
-    "items": {"type": "string", "maxLength": 64},
+    "items": {"type": "string", "pattern": ID},
     "minItems": 1,
     "maxItems": MAX_IDS,
 }

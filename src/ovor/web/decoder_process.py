@@ -38,6 +38,7 @@ def main() -> None:
     control = socket.socket(fileno=0)
     limits = Limits(**json.loads(sys.argv[1]))
     load_readers()
+    Image.MAX_IMAGE_PIXELS = limits.pixels  # twice as many are refused before memory is asked for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this
     own: set[int] = set()
     while True:

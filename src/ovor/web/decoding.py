@@ -22,7 +22,6 @@ import numpy as np
 
 from ovor.classifier.prediction import View
 from ovor.config import Transform
-from ovor.errors import in_words
 from ovor.web.decoder_process import COMMAND, FORK, KILL, SIZE, SIZES
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.images import LIGHT_BYTES, UnusableImage, check_size, unreadable
@@ -81,7 +80,7 @@ class Decoder:
         while left:
             count = await asyncio.get_running_loop().sock_recv_into(self.connection, left)
             if not count:
-                raise Gone
+                raise Gone("the process has ended")
             left = left[count:]
         return bytes(content)
 
@@ -116,7 +115,7 @@ class Nursery:
             await decoder.meet()
             return decoder
         except (Gone, OSError) as error:  # such as no more memory, files or processes
-            log.error("no decoder can be started: %s", in_words(error))
+            log.error("no decoder of images can be started: %s", error)
             raise Refused(
                 503, "No image can be decoded at the moment: try again.", retry_after=5
             ) from error

@@ -53,6 +53,7 @@ def lessons_of(served: ServedModel) -> list[dict[str, Any]]:
             ],
         }
         for number, task in enumerate(served.model.tasks_, 1)
+        if task.classes  # all of them may have been forgotten
     ]
 
 

@@ -17,7 +17,7 @@ from ovor.errors import OvorError
 from ovor.web.bodies import MAX_EPOCHS
 from ovor.web.errors import ImageFault, Refused, none_usable
 from ovor.web.labels import checked_labels
-from ovor.web.lessons import Lesson, LessonRequest
+from ovor.web.lesson import Lesson, LessonRequest
 from ovor.web.predictor import Answer, ServedModel
 from ovor.web.schemas import TOP
 from ovor.web.service import Service

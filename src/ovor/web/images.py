@@ -20,7 +20,7 @@ LIGHT_SCANS = 20
 LIGHT_PIXELS = 3_000_000
 LIGHT_BYTES = 1_000_000
 # In a scan each 0xFF is followed by 0, or by a restart mark; all else begins a segment.
-SEGMENT = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])")
+SEGMENT = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
 
 

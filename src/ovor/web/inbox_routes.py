@@ -15,8 +15,8 @@ from ovor.web import bodies, handlers, schemas
 from ovor.web.errors import ImageFault, Refused
 from ovor.web.json_body import read_json
 from ovor.web.labels import checked_labels
+from ovor.web.lesson import Lesson, LessonRequest
 from ovor.web.lesson_routes import begun
-from ovor.web.lessons import Lesson, LessonRequest
 from ovor.web.schemas import failures
 from ovor.web.service import Service
 

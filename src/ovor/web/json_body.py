@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from ovor.web.bodies import MAX_IDS
+from ovor.web.bodies import ID, MAX_IDS
 from ovor.web.errors import Refused
 from ovor.web.settings import Limits
 
 MOST_BYTES = 2**18
-KINDS: dict[type, str] = {str: "a text", bool: "true or false", list: "a list of texts"}
+KINDS: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    list: "a list of ids, as GET /inbox gives them",
+}
 
 
 async def read_json(
@@ -55,7 +60,8 @@ async def whole(request: Request, limits: Limits) -> bytes:
 
 
 def fits(value: Any, of: type) -> bool:
-    """Tell whether a value is of a kind; of a list, whether it is some texts, and not too many."""
+    """Tell whether a value is of a kind; of a list, whether it is some ids, and not too many."""
     if of is list and isinstance(value, list):
-        return 0 < len(value) <= MAX_IDS and all(isinstance(x, str) for x in value)
+        ids = all(isinstance(x, str) and re.fullmatch(ID, x) for x in value)
+        return 0 < len(value) <= MAX_IDS and ids
     return isinstance(value, of)

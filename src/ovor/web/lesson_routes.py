@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from ovor.web import bodies, handlers, schemas
 from ovor.web.errors import Refused
-from ovor.web.lessons import FINAL, Lesson
+from ovor.web.lesson import FINAL, Lesson
 from ovor.web.schemas import failures
 from ovor.web.service import Service
 

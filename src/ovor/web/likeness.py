@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ovor.classifier.model import Classifier
-from ovor.learners.analytic import Analytic
 
 ALIKE = 0.75  # of the mean squared distance of all, where the model does not know what is usual
 
@@ -20,21 +19,10 @@ def groups_of(features: Tensor, model: Classifier) -> list[int]:
         return [1] * len(features)
     x = features.double()
     squares = torch.cdist(x, x).square()
-    limit = usual(model)
+    limit = model.usual_distance()
     if limit is None:
         limit = ALIKE * float(squares.sum()) / (len(x) * (len(x) - 1))
     return numbered(linked(squares.numpy(), limit))
-
-
-def usual(model: Classifier) -> float | None:
-    """Return the mean squared distance of two images of one class, if the model's sums tell it."""
-    learner = model.learner()
-    if not isinstance(learner, Analytic) or not bool((learner.moments.counts > 0).all()):
-        return None
-    sums = learner.moments
-    within = sums.second.trace() - (sums.sums.square().sum(1) / sums.counts).sum()
-    freedom = float(sums.counts.sum()) - len(sums.counts)
-    return 2 * float(within) / freedom if freedom > 0 and within > 0 else None
 
 
 def linked(squares: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
