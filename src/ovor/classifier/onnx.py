@@ -21,9 +21,11 @@ from ovor.classifier.prediction import (
     Scores,
     View,
     as_columns,
+    check_scores,
     predict_images,
 )
 from ovor.config import Transform
+from ovor.data.class_names import check_stored
 from ovor.data.images import spread
 from ovor.data.transforms import test_view
 from ovor.errors import OvorError
@@ -67,7 +69,25 @@ class OnnxClassifier:
                 f"{path} has the format {about.get('schema')!r}, and this version of ovor reads "
                 f"{SCHEMA}: update ovor, or export it anew."
             )
-        return cls(session, about)
+        found = cls(session, about)
+        try:
+            for name in found.classes_:
+                check_stored(name)
+        except ValueError as error:
+            raise OvorError(f"{path} cannot be used, {error}: export it anew.") from error
+        found.check_numbers(path)
+        return found
+
+    def check_numbers(self, path: Path) -> None:
+        """Refuse a file whose numbers are not finite: no image would be named by it.
+
+        What it says of a grey image tells, and takes less time than looking at all of them.
+        """
+        side = self.transform.size
+        try:
+            check_scores(self.scores(np.full((1, side, side, 3), 128, np.uint8)))
+        except OvorError as error:
+            raise OvorError(f"{path} cannot be used. {error}") from error
 
     @property
     def classes_(self) -> Names:

@@ -117,10 +117,20 @@ def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
     if not views:
         return []
     classes, scores = model.classes_, model.scores(np.stack(views))
+    check_scores(scores)
     return [
         Prediction(classes, probabilities, float(margin))
         for probabilities, margin in zip(*scores, strict=True)
     ]
+
+
+def check_scores(scores: Scores) -> None:
+    """Refuse answers that are no numbers, as a model of huge ones would give them."""
+    if not np.isfinite(scores.probabilities).all() or np.isnan(scores.margins).any():
+        raise OvorError(
+            "The answers of this model are not finite numbers (NaN or infinity), so it can name "
+            "nothing: put a good copy in its place, or learn it anew."
+        )
 
 
 def predict_images(model: Predictor, images: Iterable[Picture]) -> Iterator[Prediction]:

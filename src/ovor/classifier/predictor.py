@@ -1,5 +1,8 @@
 """How a model answers: from images to classes, confidences, and the unknown."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,14 +64,31 @@ class Predictor(Changes):
         """Return what the network sees of an image: little, however large it was."""
         return np.asarray(test_view(image, self.transform()))
 
+    @contextmanager
+    def seeing_views(self) -> Iterator[None]:
+        """Take the images given meanwhile for what `view` has made of them: they stay as they are.
+
+        For those who must not decode files of strangers in the process of the model.
+        """
+        own = self.transform()
+        self._transform = replace(own, crop_pct=1.0)  # nothing to scale, nothing to cut
+        try:
+            yield
+        finally:
+            self._transform = own
+
     @torch.no_grad()
     def scores(self, views: NDArray[np.uint8]) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
-        learner = self.learner()
-        features = self.features(views)
-        logits, claimed = self.judge()(learner.logits(features), features)
+        return self.judged(self.features(views))
+
+    @torch.no_grad()
+    def judged(self, features: Tensor) -> Scores:
+        """Return the same of images whose features are known."""
+        logits, claimed = self.judge()(self.learner().logits(features), features)
         return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
 
+    @torch.no_grad()
     def features(self, views: NDArray[np.uint8]) -> Tensor:
         """Return the features of a stack of views, as many at once as the network likes."""
         learner, transform = self.learner(), self.transform()

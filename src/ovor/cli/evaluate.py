@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -27,6 +26,7 @@ from ovor.cli.arguments import (
 )
 from ovor.cli.counting import Counting
 from ovor.cli.predict import open_predictor
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def evaluate_command(argv: list[str]) -> None:
 
 def print_evaluation(found: dict[str, Any]) -> None:
     """Print a table with a line a class and a task, and what it means in words."""
-    console = Console()
+    console = Terminal()
     for note in found["notes"]:
         print(note, file=sys.stderr)
     table = Table()

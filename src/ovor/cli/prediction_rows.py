@@ -5,15 +5,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from ovor.data.class_names import UNKNOWN
+from ovor.terminal.console import Terminal
+from ovor.terminal.guard import visible
 
 Row = dict[str, Any]  # what is said of an image: its prediction, or its error
-
-CONTROLS = [chr(i) for i in (*range(0x20), *range(0x7F, 0xA0))]  # they break lines, or worse
-IN_WORDS = str.maketrans({c: c.encode("unicode_escape").decode() for c in CONTROLS})
 
 
 def as_lines(rows: Iterable[Row], ahead: list[str], errors_aside: bool) -> Iterator[Row]:
@@ -21,7 +19,7 @@ def as_lines(rows: Iterable[Row], ahead: list[str], errors_aside: bool) -> Itera
 
     On a terminal the first column is as wide as the names `ahead`, and wider once one needs it.
     """
-    console = Console()
+    console = Terminal()
     width = max(len(shown(name)) for name in ahead)
     for row in rows:
         if errors_aside and "error" in row:
@@ -42,8 +40,8 @@ def as_json_lines(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def shown(text: str) -> str:
-    """Return a text with its control characters written out, such as \\x1b."""
-    return text.translate(IN_WORDS)
+    """Return a text on one line, with what breaks lines or columns written out."""
+    return visible(text, "")
 
 
 def tabbed(row: Row) -> str:

@@ -35,6 +35,7 @@ from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
 IN_MEMORY = "in memory"  # what an image without a name is called
+BAND = 2**20  # pixels that are put on white at a time
 Encoded = Path | bytes  # an image file, or the content of one
 # str, Path, bytes, a file that is open, Packed, Image.Image, uint8 array (H, W[, C]) or tensor
 # (C, H, W)
@@ -191,13 +192,33 @@ def to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError("it has no pixel")
     if image.mode == "F":
         raise ValueError("floating-point pixels have no agreed white; save it with 8 or 16 bits")
-    if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion may clip it to white
+    if not (_is_deep(image) or _is_transparent(image)):
+        return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
+    rows = max(1, BAND // image.width)
+    if rows >= image.height:
+        return _flat(image)
+    whole = Image.new("RGB", image.size)
+    for top in range(0, image.height, rows):  # each step copies what it is given: here, little
+        band = image.crop((0, top, image.width, min(top + rows, image.height)))
+        whole.paste(_flat(band), (0, top))
+    return whole
+
+
+def _is_deep(image: Image.Image) -> bool:
+    return image.mode.startswith("I")
+
+
+def _is_transparent(image: Image.Image) -> bool:
+    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """Return an image of 16 bits, or one that is transparent, in RGB."""
+    if _is_deep(image):  # grey; Pillow's own conversion may clip it to white
         high_bytes = np.asarray(image).clip(0, 65535) >> 8
-        image = Image.fromarray(high_bytes.astype(np.uint8))
-    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
-    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
+        return Image.fromarray(high_bytes.astype(np.uint8)).convert("RGB")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
 
 
 def _from_pillow(image: Image.Image) -> Image.Image:

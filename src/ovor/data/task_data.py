@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ovor.data.class_names import as_name, check_name, listed
+from ovor.data.class_names import as_name, check_name, check_new_names, listed
 from ovor.data.images import Content, Picture, Pictures, at_home
 from ovor.data.labelled import Groups, Labels, read_labelled
 from ovor.data.memory import pairs_of
@@ -53,15 +53,19 @@ def read_lesson(
     rename: dict[str, str],
     skip_known: bool,
     more: bool = False,
+    yes: bool = False,
 ) -> Lesson:
     """Read a folder of class folders, a table, a zip, images and labels, or (image, label) pairs.
 
-    With `more`, classes that are known already may get more images.
+    With `more`, classes that are known already may get more images; with `yes` there may be new
+    ones that differ from others only by case or look.
     """
     groups, notes = read_labelled(source, labels, "train")
     groups = renamed(groups, rename)
     for name in groups:
         check_name(name, f"rename it ({_advice(name, rename)})", "rename it")
+    known = list(known)
+    check_new_names(groups, known, yes)
     known = set(known)
     if skip_known or not more:
         groups, left_out = _new_only(groups, known, skip_known, rename)
