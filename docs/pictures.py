@@ -1,8 +1,10 @@
 """Take the pictures of the report and of the page of `ovor serve`, light and dark, in Chromium.
 
-They go to docs/figures. Those of the report are of docs/results/report-main-table.html.
+They go to docs/figures. Those of the report are of runs/demo/report.html, which `make demo` makes,
+the differences of docs/results/report-main-table.html, and those of an evaluation of a model that
+is taught here.
 
-    PYTHONPATH=tests python -m docs.pictures [report] [page]
+    PYTHONPATH=tests python -m docs.pictures [report] [evaluation] [page]
 """
 
 import io
@@ -41,16 +43,45 @@ def keep(shot: bytes, name: str) -> None:
 
 
 def report_pictures(browser: Browser) -> None:
-    address = (DOCS / "results/report-main-table.html").as_uri()
+    path = DOCS.parent / "runs/demo/report.html"
+    if not path.exists():
+        raise SystemExit(f"There is no {path}: run make demo.")
+    table = (DOCS / "results/report-main-table.html").as_uri()
     for scheme in SCHEMES:
-        page = report_page(browser, address, 900, scheme)
+        page = report_page(browser, path.as_uri(), 900, scheme)
         keep(page.screenshot(), f"report-top-{scheme}")
-        for chart in ("curves", "differences", "confusion", "energies"):
+        for chart in ("curves", "confusion", "energies"):
             shot = page.locator(f"figure[data-chart={chart}]").screenshot()
             keep(shot, f"report-{chart}-{scheme}")
-        page = report_page(browser, address, 375, scheme)
-        page.evaluate("document.querySelector('figure[data-chart=matrix]').scrollIntoView()")
+        keep(page.locator(".cards").first.screenshot(), f"report-mistakes-{scheme}")
+        page = report_page(browser, table, 900, scheme)
+        shot = page.locator("figure[data-chart=differences]").screenshot()
+        keep(shot, f"report-differences-{scheme}")
+        page = report_page(browser, path.as_uri(), 375, scheme)
+        page.evaluate("document.querySelector('figure[data-chart=energies]').scrollIntoView()")
         keep(page.screenshot(), f"report-phone-{scheme}")
+
+
+def evaluation_pictures(browser: Browser) -> None:
+    """Teach a model drawings, and take the page that `ovor evaluate --report` writes."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        model = Classifier()
+        for names in (FIRST, *LATER):
+            model.learn(draw(root / "-".join(names), names, 20))
+        model.save(root / "garden.ovor")
+        draw(root / "kept", [name for names in (FIRST, *LATER) for name in names], 30, first=50)
+        draw(root / "others", ["teapot", "snowman"], 30)
+        command = "evaluate garden.ovor kept --unknown others --report page.html"
+        subprocess.run([sys.executable, "-m", "ovor", *command.split()], cwd=root, check=True)
+        for scheme in SCHEMES:
+            page = report_page(browser, (root / "page.html").as_uri(), 900, scheme)
+            keep(page.screenshot(), f"evaluation-top-{scheme}")
+            keep(page.locator(".cards").screenshot(), f"evaluation-mistakes-{scheme}")
+            shot = page.locator("figure[data-chart=calibration]").screenshot()
+            keep(shot, f"evaluation-calibration-{scheme}")
+            page = report_page(browser, (root / "page.html").as_uri(), 375, scheme)
+            keep(page.screenshot(), f"evaluation-phone-{scheme}")
 
 
 def report_page(
@@ -132,7 +163,7 @@ def some_known_and_one_unknown(root: Path) -> list[Path]:
     found = []
     for name, unknown in (("fish", False), ("lollipop", False), ("train", False), ("teapot", True)):
         images = sorted(draw(root / "ask", [name], 20, first=60).glob(f"{name}/*.png"))
-        said = model.predict(images)
+        said = model.classify(images)
         right = said.unknown if unknown else (said.labels == name) & ~said.unknown
         found.append(root / f"{name}.png")
         shutil.copy(images[int(right.argmax())], found[-1])
@@ -152,7 +183,11 @@ def take(page: Page, name: str) -> None:
     page.emulate_media(color_scheme="light")
 
 
-PICTURES = {"report": report_pictures, "page": page_pictures}
+PICTURES = {
+    "report": report_pictures,
+    "evaluation": evaluation_pictures,
+    "page": page_pictures,
+}
 
 
 def main() -> None:

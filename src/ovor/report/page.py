@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from ovor.report.sections import Content
+from ovor.report.content import Content
 from ovor.report.vega import SCHEMES, Chart, Records
 
 SCHEMA = 1  # of what the page and --json hold
@@ -51,7 +51,7 @@ def in_script(value: Any) -> str:
 
 def results(contents: list[Content], notes: list[str]) -> dict[str, Any]:
     """Return the numbers of the tables."""
-    names = ("title", "facts", "rows", "differences")
+    names = ("title", "summary", "facts", "rows", "differences")
     groups = [{name: getattr(group, name) for name in names} for group in contents]
     return {"schema": SCHEMA, "notes": notes, "groups": groups}
 
