@@ -110,7 +110,7 @@ def test_no_request_is_lost_and_none_predicted_by_half_a_model(
 ) -> None:
     files = {1: trained, 2: taught.live.model}
     expected = {
-        version: Classifier.load(path, device="cpu").predict(opened(taught.asked))
+        version: Classifier.load(path, device="cpu").classify(opened(taught.asked))
         for version, path in files.items()
     }
     assert {answer.status_code for _, answer in taught.answers} == {200}

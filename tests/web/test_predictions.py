@@ -34,7 +34,7 @@ def test_predictions_are_those_of_the_classifier_in_order(shared: Live) -> None:
     assert answer.status_code == 200
     assert answer.json()["version"] == 1
     rows = answer.json()["predictions"]
-    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked))
+    expected = Classifier.load(shared.model, device="cpu").classify(opened(asked))
     assert [row["image"] for row in rows] == [f"{i}.png" for i in range(len(asked))]
     assert [row["best"][0]["class"] for row in rows] == expected.labels.tolist()
     np.testing.assert_allclose([row["confidence"] for row in rows], expected.confidences, atol=2e-5)
@@ -72,7 +72,7 @@ def test_a_request_larger_than_a_batch_keeps_its_order(shared: Live) -> None:
         answers.append([row["best"][0]["class"] for row in found["predictions"]])
 
     at_once(4, ask)
-    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked)).labels.tolist()
+    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked)).tolist()
     assert answers == [expected] * 4
 
 

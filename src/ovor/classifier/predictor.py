@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ovor.classifier.changes import Changes
+from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Predictions,
     Scores,
@@ -33,8 +34,12 @@ class Predictor(Changes):
 
     _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
 
-    def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences and unknown flags of a folder's images, or of given images."""
+    def predict(self, X: Any) -> Labels:  # noqa: N803
+        """Return the likeliest class of each of a folder's images, or of given images."""
+        return Labels.of(self.classify(X))
+
+    def classify(self, X: Any) -> Predictions:  # noqa: N803
+        """Return labels, confidences, and which images are unknown: an array each."""
         return as_columns(predict_images(self, spread(X)))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
