@@ -30,6 +30,7 @@ MEDIA_TYPES = {
     ".png": "image/png",
 }
 EVENT_SECONDS = 0.2  # between looks at a lesson
+MOST_LISTENERS = 64  # of a lesson
 ALIVE_SECONDS = 15  # after which a stream says that it is still there
 TaskId = Annotated[str, Path(description="as POST /tasks gave it")]
 
@@ -164,12 +165,15 @@ def add_lessons(app: FastAPI, service: Service) -> None:
                 "description": "events `progress`, each with what GET /tasks/{task} says",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
-            **failures(401, 403, 404, 422),
+            **failures(401, 403, 404, 422, 429),
         },
     )
     async def events(task: TaskId) -> StreamingResponse:
         """The same as it changes, until the lesson has ended."""
-        return StreamingResponse(stream(lessons.find(task)), media_type="text/event-stream")
+        lesson = lessons.find(task)
+        if lesson.listeners >= MOST_LISTENERS:
+            raise Refused(429, "Too many listen to this lesson: ask for its state.", retry_after=5)
+        return StreamingResponse(stream(lesson), media_type="text/event-stream")
 
     @app.delete(
         "/tasks/{task}",
@@ -188,6 +192,16 @@ def add_lessons(app: FastAPI, service: Service) -> None:
 
 
 async def stream(lesson: Lesson) -> AsyncIterator[str]:
+    """Yield what changes, and count who listens."""
+    lesson.listeners += 1
+    try:
+        async for text in changes(lesson):
+            yield text
+    finally:
+        lesson.listeners -= 1
+
+
+async def changes(lesson: Lesson) -> AsyncIterator[str]:
     last, quiet = "", 0.0
     while True:
         shown = lesson.as_json()
