@@ -110,8 +110,8 @@ def ask(client: httpx.Client, image: int, content: bytes) -> Response:
         retry = response.headers.get("retry-after", "")
         return Response(begun, seconds, response.status_code, image, retry_after=retry)
     said = response.json()
-    best = said["predictions"][0]["classes"][0]
-    return Response(begun, seconds, 200, image, said["version"], best["name"], best["confidence"])
+    best = said["predictions"][0]["best"][0]
+    return Response(begun, seconds, 200, image, said["version"], best["class"], best["confidence"])
 
 
 def drive(url: str, images: list[bytes], until: threading.Event, load: Load, clients: int) -> None:
@@ -137,7 +137,7 @@ def teach(url: str, folder: Path, epochs: int, load: Load) -> None:
     data = {"labels": [path.parent.name for path in paths], "epochs": str(epochs)}
     begun = time.monotonic()
     with httpx.Client(base_url=url, timeout=60) as client:
-        where = client.post("/tasks", files=files, data=data).raise_for_status().json()["url"]
+        where = client.post("/lessons", files=files, data=data).raise_for_status().json()["url"]
         while (state := client.get(where).json()["state"]) not in ("done", "failed", "cancelled"):
             time.sleep(0.1)
     load.taught = begun, time.monotonic()
@@ -169,7 +169,7 @@ def under_load(seconds: float, folder: Path, epochs: int, each: int) -> tuple[Lo
 def predicted(model: Path, images: list[bytes]) -> list[tuple[str, float]]:
     """Return the best class of each image and its confidence, by the model itself."""
     opened = [Image.open(io.BytesIO(content)) for content in images]
-    found = Classifier.load(model, device="cpu").predict(opened)
+    found = Classifier.load(model, device="cpu").classify(opened)
     return list(zip(found.labels.tolist(), found.confidences.tolist(), strict=True))
 
 

@@ -21,6 +21,8 @@ from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
 DOCS = Path(__file__).parent
+# What reports on the drawings are measured by, where no run of theirs has all data at once.
+JOINT = DOCS.parent / "src/ovor/report/joint.json"
 SEEDS = [0, 1, 2, 3, 4]
 # Tables measured on the drawings, and where they are shown.
 MEASURED = {
@@ -99,6 +101,15 @@ def scripted() -> dict[str, tuple[str, str]]:
     }
 
 
+def joint() -> dict[str, Any]:
+    """Return what all data at once give on the drawings, for the report."""
+    path = results("main-table")
+    (part,) = json.loads(path.read_text())["sections"]
+    (row,) = (row for row in part["rows"] if row["label"] == "joint")
+    source = path.relative_to(DOCS.parent).as_posix()
+    return {"quickdraw": {"A_T": row["A_T"], "backbone": row["backbone"], "source": source}}
+
+
 def planned() -> str:
     """By arithmetic on the benchmarks."""
     found = plan.measured()
@@ -117,6 +128,7 @@ def main() -> None:
             value = {"table": name, "seeds": SEEDS, "sections": with_kept(found, kept)}
             results(name).write_text(json.dumps(value, indent=1) + "\n")
         put(name, document, block(name, json.loads(results(name).read_text())))
+    JOINT.write_text(json.dumps(joint(), indent=1) + "\n")
     put("performance", "performance.md", benchmarked("performance"))
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))

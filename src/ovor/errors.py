@@ -5,8 +5,11 @@ import re
 
 from pydantic import ValidationError
 
-# Control characters, line separators and what is not UTF-8: they break the lines of an answer.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# What must not go out as it is: control characters and line separators, which break lines or steer
+# a terminal; what is not UTF-8; and what turns the direction of the text.
+UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 class OvorError(Exception):

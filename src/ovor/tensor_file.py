@@ -13,6 +13,8 @@ from ovor.errors import OvorError
 
 OURS = b'{"__metadata__":{"ovor":'  # how the header begins, after eight bytes with its length
 
+LONGEST = 100 * 2**20  # bytes of a header, as safetensors has it
+
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     """Write tensors and a JSON value into one file, with a digest of both."""
@@ -46,6 +48,23 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "copy in its place, or delete it to start from the beginning."
         )
     return tensors, meta
+
+
+def identity(path: Path) -> str | None:
+    """Return the digest in the head of a file; None where there is no file, "" if it has none."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            return str(digest_in(file.read(min(length, LONGEST))))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+def digest_in(header: bytes) -> Any:
+    """Return the digest that the head of a file names."""
+    return json.loads(json.loads(header)["__metadata__"]["ovor"])["sha256"]
 
 
 def parse(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any], str]:

@@ -221,7 +221,7 @@ def test_the_result_is_that_of_one_process(name: str, size: int, done: Done) -> 
     one, many = (Folder(done[n] / name).result() for n in (1, size))
     assert many["processes"] == size
     # No test image is as near to two classes as rounding could bring it.
-    for key in ("accuracy", "accuracy_task_id_given", "metrics"):
+    for key in ("accuracy", "accuracy_task_id_given", "class_right", "metrics"):
         assert many[key] == one[key]
     limits = {"simplecil": 0.0, "l2p batch": 0.0}  # these two share no sum
     limits |= dict.fromkeys(("adam-adapter", "ranpac", "slca", "a-prompt"), CLOSE_BY_SGD)

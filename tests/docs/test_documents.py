@@ -196,6 +196,11 @@ def test_the_number_of_tasks_does_not_change_what_analytic_reaches() -> None:
     assert len({value for row in rows for value in row["A_T"]}) == 1
 
 
+def test_the_report_s_bound_is_that_of_the_documents() -> None:
+    """All data at once, on the drawings, which a report names if none of its runs has it."""
+    assert json.loads(TABLES["JOINT"].read_text()) == TABLES["joint"]()
+
+
 def test_rows_that_were_not_run_stay_as_they_were() -> None:
     old = [{"title": "a", "rows": [{"label": "x", "seeds": [0]}, {"label": "y", "seeds": [0]}]}]
     new = [{"title": "a", "rows": [{"label": "x", "seeds": []}, {"label": "y", "seeds": [0, 1]}]}]

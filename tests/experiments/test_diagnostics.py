@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from ovor.config import Run
+from ovor.data import load_dataset
 from ovor.data.batches import Batches
 from ovor.errors import OvorError
 from ovor.experiments.diagnostics import BINS, read_diagnostics
 from ovor.experiments.folder import Folder
+from ovor.experiments.mistakes import EXAMPLES, digest
 from ovor.experiments.runner import diagnose, execute
 from ovor.learners import METHODS
+from ovor.learners.base import Learner
+from ovor.training.checkpointing import Checkpoints, Position
 from ovor.training.features import Features
 
 SMALL = {"ranpac": {"projection": 50}}
@@ -40,6 +44,9 @@ def test_right_answers_are_the_accuracy_of_every_method(
     accuracy = [100 * right / count for right, count in zip(found["right"], counts, strict=True)]
     assert accuracy == pytest.approx(result["accuracy"][-1], abs=1e-6)
     assert counts == [4 * classes for classes in result["tasks"]]  # four test images a class
+    assert result["class_images"] == found["class_images"] == [4] * 6
+    wrong = [sum(m[2] for m in found["mistakes"] if m[0] == label) for label in range(6)]
+    assert result["class_right"][-1] == [4 - count for count in wrong]
     assert found["macs"] > 0
     assert len(json.dumps(found)) < 60_000
 
@@ -58,6 +65,56 @@ def test_what_is_seen_of_the_middle_task(tiny_run: Run, results: Path) -> None:
     assert 0 < plane["shares"][1] <= plane["shares"][0] <= 1
     boundary = {tuple(point) for point in plane["boundary"]}
     assert boundary <= {tuple(point) for point in plane["features"]}
+
+
+def test_examples_are_the_test_images_that_were_mistaken(tiny_run: Run, results: Path) -> None:
+    folder = Folder(results)
+    result = execute(replace(tiny_run, method="finetune", vor=None, lr=1.0), folder)
+    found = measured(folder)
+    data = load_dataset(tiny_run.data)
+    assert result["class_names"] == found["class_names"]
+    assert sorted(found["class_names"]) == sorted(data.class_names)
+    assert found["mistakes"]
+    assert [m[2] for m in found["mistakes"]] == sorted(m[2] for m in found["mistakes"])[::-1]
+    seen = set()
+    for true, said, images, examples in found["mistakes"]:
+        assert true != said
+        assert len(examples) <= min(images, EXAMPLES)
+        for index, pixels in examples:
+            name = data.class_names[data.test.labels[index]]
+            assert name == found["class_names"][true]
+            assert digest(data.test.image(index)) == pixels
+            seen.add(index)
+    assert seen
+
+
+def test_classes_are_counted_after_every_task(tiny_run: Run, results: Path) -> None:
+    result = execute(tiny_run, Folder(results))
+    assert [len(row) for row in result["class_right"]] == [3, 5, 6]
+    for row, accuracy in zip(result["class_right"], result["accuracy"], strict=True):
+        parts = [row[:3], row[3:5], row[5:]]
+        shares = [100 * sum(part) / (4 * len(part)) for part in parts if part]
+        assert shares == pytest.approx([x for x in accuracy if x is not None], abs=1e-6)
+
+
+def test_a_run_that_an_older_version_began_has_no_counts(
+    tiny_run: Run, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint has none of the tasks before."""
+    folder, saved = Folder(results), Checkpoints.save
+
+    def older(self: Checkpoints, learner: Learner, position: Position, *more: Any) -> None:
+        saved(self, learner, replace(position, class_right=()), *more)
+        if position.task == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoints, "save", older)
+    with pytest.raises(KeyboardInterrupt):
+        execute(tiny_run, folder)
+    monkeypatch.undo()
+    result = execute(tiny_run, folder)
+    assert "class_right" not in result
+    assert result["class_names"]
 
 
 def test_the_evaluation_s_features_are_not_computed_again(

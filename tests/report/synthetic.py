@@ -21,16 +21,20 @@ def every_method() -> list[Run]:
     return [settings("quickdraw", name) for name in names]
 
 
-def write(path: Path, run: Run, closeup: bool = True) -> dict[str, Any]:
-    """A finished run, of which no weights are left."""
+BY_CLASS = ("class_names", "class_images", "class_right", "mistakes")
+
+
+def write(path: Path, run: Run, closeup: bool = True, older: bool = False) -> dict[str, Any]:
+    """Write a finished run, of which no weights are left; `older`: that knew nothing of classes."""
     path.mkdir(parents=True)
     rng = np.random.default_rng([run.seed, *run.name.encode()])
     (path / "run.json").write_bytes(RUN.dump_json(run))
-    result = result_of(run, rng)
+    result = {k: v for k, v in result_of(run, rng).items() if not (older and k in BY_CLASS)}
     (path / "result.json").write_text(json.dumps(result))
     (path / "events.jsonl").write_text("\n".join(map(json.dumps, events_of(run))))
     if closeup:
-        (path / "closeup.json").write_text(json.dumps(closeup_of(rng)))
+        found = {k: v for k, v in closeup_of(rng).items() if not (older and k in BY_CLASS)}
+        (path / "closeup.json").write_text(json.dumps(found))
     return result
 
 
@@ -48,6 +52,11 @@ def result_of(run: Run, rng: np.random.Generator) -> dict[str, Any]:
         "seed": run.seed,
         "tasks": [CLASSES] * TASKS,
         "class_order": list(range(TASKS * CLASSES)),
+        "class_names": [f"thing {label}" for label in range(TASKS * CLASSES)],
+        "class_images": [TEST // CLASSES] * TASKS * CLASSES,
+        "class_right": [
+            rng.integers(0, TEST // CLASSES, CLASSES * (task + 1)).tolist() for task in range(TASKS)
+        ],
         "accuracy": accuracy,
         "accuracy_task_id_given": matrix(rng),
         "metrics": all_metrics(np.array(accuracy, dtype=float), [TEST] * TASKS),
@@ -81,6 +90,7 @@ def closeup_of(rng: np.random.Generator) -> dict[str, Any]:
         "schema": CLOSEUP,
         "confusion": counts.tolist(),
         "right": (counts.diagonal() // 2).tolist(),
+        "mistakes": [[0, 1, 7, [[0, "gone"]]], [1, 0, 3, []]],
         "macs": 40_893_888,
         "middle_task": TASKS // 2,
         "energies": {

@@ -30,7 +30,7 @@ def opened(
     context.route("http://**", refuse)
     context.route("https://**", refuse)
     page = context.new_page()
-    page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+    page.on("console", lambda told: wrong.append(told.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(address)
     page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=60_000)
@@ -46,6 +46,15 @@ BRIGHTNESS = """() => [
     getComputedStyle(document.documentElement).backgroundColor,
     getComputedStyle(document.querySelector('figure svg text')).fill,
   ].map((color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0))"""
+
+
+# What reaches out of the page: text of a legend or an axis, a table that does not scroll.
+CUT_OFF = """width => [...document.querySelectorAll('svg text, img, p, li, h1, h2, h3, h4, figure')]
+    .filter((el) => el.textContent || el.src)
+    .filter((el) => !el.closest('.scroll') && el.getBoundingClientRect().width > 0)
+    .filter((el) => el.getBoundingClientRect().right > width + 0.5
+                 || el.getBoundingClientRect().left < -0.5)
+    .map((el) => el.textContent || el.alt)"""
 
 
 def is_dark(page: Any) -> bool:
@@ -64,6 +73,8 @@ def test_every_chart_is_drawn(browser: Any, address: str, width: int, scheme: st
         assert figure.evaluate(MARKS) > 3, figure.get_attribute("data-chart")
         assert figure.evaluate(SCALED) < 0.02, figure.get_attribute("data-chart")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OFF, width) == []
+    assert page.evaluate("[...document.images].filter((one) => !one.naturalWidth).length") == 0
     assert is_dark(page) == (scheme == "dark")
     assert wrong == []
 

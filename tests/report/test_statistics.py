@@ -1,13 +1,13 @@
-"""Intervals of paired differences and Student's t, against scipy's."""
+"""Intervals of paired differences and of shares, and Student's t, against scipy's."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
-from scipy.stats import ttest_rel
+from scipy.stats import binomtest, ttest_rel
 
-from ovor.report.statistics import Difference, paired, student_t
+from ovor.report.statistics import Difference, paired, student_t, wilson
 
 VALUES = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -51,3 +51,14 @@ def test_few_seeds(
     assert found == (expected and Difference(*expected))
     if found is not None:
         assert found.clear is (True if found.seeds > 1 else None)
+
+
+@given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_of_a_share_is_wilson_s(counts: tuple[int, int]) -> None:
+    right, images = counts
+    expected = binomtest(right, images).proportion_ci(0.95, method="wilson")
+    assert wilson(right, images) == pytest.approx((100 * expected.low, 100 * expected.high))
+
+
+def test_of_no_image_nothing_is_known() -> None:
+    assert wilson(0, 0) == (0, 100)

@@ -235,7 +235,7 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
         redone = [e for e in seen if isinstance(e, EpochEnds)]
         whole = [e for e in events if isinstance(e, EpochEnds)]
         assert len(finished) + len(redone) == len(whole)  # nothing twice, nothing left out
-        for key in ("accuracy", "accuracy_task_id_given", "metrics"):
+        for key in ("accuracy", "accuracy_task_id_given", "class_right", "metrics"):
             assert result[key] == expected[key]
         assert folder.weights.read_bytes() == reference
 

@@ -64,6 +64,11 @@ class Live:
             if path.name != "lock" and not path.name.startswith("ovor-serve-")
         )
 
+    def scratch_bytes(self) -> int:
+        """Return how many bytes are in the temporary folders."""
+        paths = (self.folder / "tmp").rglob("*")
+        return sum(path.stat().st_size for path in paths if path.is_file())
+
     def about(self) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get("/model").json()
         return found
@@ -74,7 +79,7 @@ class Live:
     def teach(self, classes: Sequence[str], each: int = 12, **fields: str) -> httpx.Response:
         images = [(name, image) for name in classes for image in drawn(name, each)]
         return self.client.post(
-            "/tasks",
+            "/lessons",
             files=files([image for _, image in images]),
             data={"labels": [name for name, _ in images], **fields},
         )
@@ -85,8 +90,8 @@ class Live:
         self.until(number, "learning")
         return number
 
-    def task(self, number: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/tasks/{number}").json()
+    def lesson(self, number: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/lessons/{number}").json()
         return found
 
     def until(self, number: str, state: str) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class Live:
         found: dict[str, Any] = {}
 
         def reached() -> bool:
-            found.update(self.task(number))
+            found.update(self.lesson(number))
             ended = found["state"] in ("done", "failed", "cancelled")
             assert found["state"] == state or not ended, found
             return bool(found["state"] == state)
@@ -183,7 +188,7 @@ def run(folder: Path, argv: list[str], environ: dict[str, str], out: int, files:
 
 
 def events(live: Live, number: str) -> list[dict[str, Any]]:
-    with live.client.stream("GET", f"/tasks/{number}/events") as stream:
+    with live.client.stream("GET", f"/lessons/{number}/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = list(stream.iter_lines())
     assert all(line == "event: progress" for line in lines if line.startswith("event"))

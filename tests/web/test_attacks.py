@@ -15,7 +15,7 @@ import httpx
 import pytest
 from PIL import Image, PngImagePlugin
 
-from ovor.web.app import MOST_LISTENERS
+from ovor.web.lesson_routes import MOST_LISTENERS
 
 from .live import Live, drawn, files, png, serving, until
 
@@ -77,7 +77,7 @@ def image(content: bytes) -> Attack:
 def lesson(content: bytes) -> Attack:
     def attack(live: Live) -> int:
         data = {"labels": ["cow"]}
-        return live.client.post("/tasks", files=files([content]), data=data).status_code
+        return live.client.post("/lessons", files=files([content]), data=data).status_code
 
     return attack
 
@@ -133,7 +133,7 @@ def head(*headers: str) -> bytes:
 
 def many_labels(live: Live) -> int:
     label = b'--B\r\nContent-Disposition: form-data; name="labels"\r\n\r\ncow\r\n'
-    return body(part(BANANA) + label * 100_000 + b"--B--\r\n", path="/tasks")(live)
+    return body(part(BANANA) + label * 100_000 + b"--B--\r\n", path="/lessons")(live)
 
 
 def nested(depth: int) -> bytes:
@@ -189,9 +189,9 @@ CASES: dict[str, tuple[Attack, set[int]]] = {
     "broken header": (body(b"--B\r\n\x00\x01: \xff\r\n\r\n1\r\n--B--\r\n"), {400}),
     "half a body": (body(WHOLE[:-40]), {400}),
     "without its end": (body(part(BANANA)), {400}),
-    "half a lesson": (body(WHOLE[:-40], path="/tasks"), {400}),
+    "half a lesson": (body(WHOLE[:-40], path="/lessons"), {400}),
     "hangs up": (raw(request(len(WHOLE), WHOLE[:100]), half_close=True), {0, 400}),
-    "hangs up in a lesson": (raw(request(9999, WHOLE, "/tasks"), half_close=True), {0, 400}),
+    "hangs up in a lesson": (raw(request(9999, WHOLE, "/lessons"), half_close=True), {0, 400}),
     "length too small": (raw(request(len(WHOLE) - 20, WHOLE)), {400}),
     "length negative": (raw(request(-1, WHOLE)), {400}),
     "length no number": (raw(request("many", WHOLE)), {400}),
@@ -200,16 +200,16 @@ CASES: dict[str, tuple[Attack, set[int]]] = {
     "chunked over the limit": (chunked(40_000_000), {413}),
     "body over the limit": (body(part(bytes(31_000_000)) + END), {413}),
     "10,000 tiny files": (body(part(b"x") * 10_000 + END), {413}),
-    "10,000 tiny files to learn": (body(part(b"x") * 10_000 + END, path="/tasks"), {413}),
+    "10,000 tiny files to learn": (body(part(b"x") * 10_000 + END, path="/lessons"), {413}),
     "100,000 labels": (many_labels, {413}),
     "long field name": (body(part(b"x", name="n" * 100_000) + END), {400, 413}),
     "long file name": (body(part(BANANA, file="n" * 100_000) + END), {400, 413}),
     "many headers": (body(part(b"x", more="X-A: b\r\n" * 5000) + END), {400, 413}),
-    "long label": (body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/tasks"), {413}),
-    "label not UTF-8": (body(part(BANANA) + part(b"\xff", "labels") + END, path="/tasks"), {422}),
-    "label missing": (body(WHOLE, path="/tasks"), {422}),
-    "label twice": (body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/tasks"), {422}),
-    "label with NUL": (body(part(BANANA) + part(b"a\0b", "labels") + END, path="/tasks"), {422}),
+    "long label": (body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/lessons"), {413}),
+    "label not UTF-8": (body(part(BANANA) + part(b"\xff", "labels") + END, path="/lessons"), {422}),
+    "label missing": (body(WHOLE, path="/lessons"), {422}),
+    "label twice": (body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/lessons"), {422}),
+    "label with NUL": (body(part(BANANA) + part(b"a\0b", "labels") + END, path="/lessons"), {422}),
     "deep nesting": (
         body(part(nested(200), more="Content-Type: multipart/mixed\r\n") + END),
         {415},
@@ -255,7 +255,7 @@ def test_attacks(shared: Live, name: str) -> None:
 
 def test_requests_that_never_end(place: Path) -> None:
     with serving(place, "--max-seconds", "0.5") as live:
-        for path in ("/predict", "/tasks"):
+        for path in ("/predict", "/lessons"):
             assert raw(request(len(WHOLE), WHOLE[:50], path))(live) == 408
             still_well(live)
 
@@ -264,7 +264,7 @@ def still_well(live: Live) -> None:
     with httpx.Client(base_url=live.url, timeout=20) as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         answer = client.post("/predict", files=files([BANANA]))
-        assert answer.json()["predictions"][0]["answer"] == "banana"
+        assert answer.json()["predictions"][0]["label"] == "banana"
         metrics = client.get("/metrics").text
     assert "ovor_queue_images 0.0" in metrics
     assert live.scratch() == []
@@ -296,16 +296,16 @@ def test_names_are_labels_and_nothing_else(shared: Live, name: str) -> None:
     assert "x-evil" not in answer.headers
     if answer.status_code == 200:
         row = answer.json()["predictions"][0]
-        assert row["answer"] == "banana"
-        assert NAMES[name] in (None, row["name"])
-        assert all(ord(c) >= 32 for c in row["name"])
+        assert row["label"] == "banana"
+        assert NAMES[name] in (None, row["image"])
+        assert all(ord(c) >= 32 for c in row["image"])
     still_well(shared)
 
 
 def test_a_lesson_named_like_paths(shared: Live) -> None:
     """Refused for another reason: what was written for it had numbers for names, and is gone."""
     sent = [("images", ("../../x.png", BANANA, "image/png"))] * 2
-    answer = shared.client.post("/tasks", files=sent, data={"labels": ["../x", "unknown"]})
+    answer = shared.client.post("/lessons", files=sent, data={"labels": ["../x", "unknown"]})
     assert answer.status_code == 422
     assert not (shared.folder / "x.png").exists()
     assert not (shared.folder / "tmp" / "x.png").exists()
@@ -330,7 +330,7 @@ def test_a_disk_that_is_full(place: Path) -> None:
         limits = resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (10_000, limits[1]))
         noise = png(Image.effect_noise((300, 300), 50))
-        answer = live.client.post("/tasks", files=files([noise]), data={"labels": ["cow"]})
+        answer = live.client.post("/lessons", files=files([noise]), data={"labels": ["cow"]})
         assert answer.status_code == 503
         assert str(place) not in answer.text
         resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, limits)
@@ -339,7 +339,7 @@ def test_a_disk_that_is_full(place: Path) -> None:
 
 def test_too_many_listeners_of_a_lesson(slow: Live) -> None:
     number = slow.begin()
-    path = f"/tasks/{number}/events"
+    path = f"/lessons/{number}/events"
     ask = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     with ExitStack() as stack:
         found = []
@@ -350,4 +350,4 @@ def test_too_many_listeners_of_a_lesson(slow: Live) -> None:
         assert found.count(200) == MOST_LISTENERS
         assert found.count(429) == 20
         assert slow.predict(BANANA).status_code == 200
-    until(lambda: slow.client.delete(f"/tasks/{number}").status_code in (200, 409))
+    until(lambda: slow.client.delete(f"/lessons/{number}").status_code in (200, 409))

@@ -21,7 +21,10 @@ from .live import SECOND, Live, drawn, events, serving, until
         (["m.ovor", "--host", "0.0.0.0"], {}, "set a token (OVOR_TOKEN"),
         (["m.ovor", "--host", "::"], {}, "set a token (OVOR_TOKEN"),
         (["m.ovor"], {"OVOR_TOKEN": ""}, "The token is empty"),
-        (["gone.ovor", "--port", "0"], {}, "There is no model gone.ovor"),
+        (["m.ovor"], {"OVOR_ASK_TOKEN": " "}, "The token is empty"),
+        (["m.ovor", "--token", "x", "--ask-token", "x"], {}, "The two tokens are the same"),
+        (["nowhere/new.ovor", "--port", "0"], {}, "There is no folder nowhere"),
+        (["m.ovor", "--port", "0", "--inbox", "m.ovor"], {}, "m.ovor cannot keep the inbox"),
         (["m.ovor", "--port", "0", "--exam", "exam"], {}, "exam does not exist"),
         (["m.ovor", "--host", "no.invalid", "--token", "x"], {}, "cannot be served at"),
         (["m.ovor", "--port", "{taken}"], {}, "choose another --host or --port"),
@@ -104,6 +107,6 @@ def test_a_killed_server_takes_its_lesson_along(slow_place: Path) -> None:
     with serving(slow_place) as live:
         assert len(list((slow_place / "tmp").iterdir())) == 1
         assert live.scratch() == []  # what the first had left is gone
-        assert live.learn(SECOND)["task"] == 2
+        assert live.learn(SECOND)["lesson"] == 2
         assert live.end() == 0
     assert list((slow_place / "tmp").iterdir()) == []

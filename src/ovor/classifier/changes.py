@@ -19,8 +19,8 @@ from ovor.classifier.memory_checks import (
     check_unknown,
 )
 from ovor.classifier.task_list import with_fewer, with_more, without_class
-from ovor.data.class_names import as_name, check_name
-from ovor.data.images import Pictures, spread
+from ovor.data.class_names import as_name, check_name, check_new_names
+from ovor.data.images import Pictures, called, spread
 from ovor.data.labelled import Labels, read_images, read_labelled
 from ovor.data.task_data import OnError, checked, labelled, renamed
 from ovor.errors import OvorError
@@ -54,7 +54,7 @@ class Changes(Memory):
         rows = self.rows_of(lesson.class_names)[lesson.images.labels]
         check_enough(rows, learner.moments.counts, self.classes_)
         found = self.passed(learner, lesson.images, rows, listen)
-        where = [str(item) for item in lesson.images.items]
+        where = list(map(called, lesson.images.items))
         check_learned(self.memory().digests, found.digests, rows, where, self.classes_)
         moments = minus(learner.moments, found.moments)
         digests = self.memory().digests
@@ -67,12 +67,22 @@ class Changes(Memory):
         return self
 
     def correct(
-        self, images: Any, to: str, *, from_: str | None = None, listen: Listener = silent
+        self,
+        images: Any,
+        to: str,
+        *,
+        from_: str | None = None,
+        yes: bool = False,
+        listen: Listener = silent,
     ) -> Self:
-        """Count images as another class: those learned as `from_`, or new ones without it."""
+        """Count images as another class: those learned as `from_`, or new ones without it.
+
+        `yes` makes a new class whose name differs from another only by case or look.
+        """
         learner = self.exact("correct")
         to = as_name(to)
         check_name(to, "choose another name", "choose another name")
+        check_new_names([to], self.classes_, yes)
         items = spread(images)
         if not items:
             raise OvorError("There is no image to correct: give at least one.")
@@ -95,7 +105,7 @@ class Changes(Memory):
         )
         digests = self.memory().digests
         if len(old):
-            where = [str(item) for item in items]
+            where = list(map(called, items))
             check_learned(digests, found.digests, old, where, names)
             taken = Moments(
                 moments.counts.new_zeros(classes),
@@ -107,7 +117,7 @@ class Changes(Memory):
             taken.sums[old[0]] = found.moments.sums[row]
             moments = minus(moments, taken)
         elif digests is not None:
-            check_unknown(digests, found.digests, [str(item) for item in items], names)
+            check_unknown(digests, found.digests, list(map(called, items)), names)
         if digests is not None:
             digests = Digests({**digests, **dict.fromkeys(found.digests, row)})
         tasks = with_fewer(self.tasks_, [names[at] for at in old])
@@ -134,13 +144,15 @@ class Changes(Memory):
         self.change(learner.moments.without(row), without_class(self.tasks_, name), digests=kept)
         self._past, self._erased = None, True
 
-    def rename(self, old: str, new: str) -> Self:
-        """Give a class another name."""
-        old, new = as_name(old), as_name(new)
+    def rename(self, old: str, new: str, *, yes: bool = False) -> Self:
+        """Give a class another name; `yes`: though it differs from one only by case or look."""
+        old = old if old in self.classes_ else as_name(old)  # older versions did not trim
+        new = as_name(new)
         check_name(new, "choose another name", "choose another name")
         self.rows_of([old])
         if new in self.classes_:
             raise OvorError(f"There is a class {new!r} already: choose another name.")
+        check_new_names([new], [name for name in self.classes_ if name != old], yes)
         if self._exact:
             self.remember()
         self._saved = False
@@ -157,8 +169,11 @@ class Changes(Memory):
         }
         return self
 
-    def merge(self, *others: "Memory") -> Self:
-        """Add what other models have learned with the same encoder; a class in several adds up."""
+    def merge(self, *others: "Memory", yes: bool = False) -> Self:
+        """Add what other models have learned with the same encoder; a class in several adds up.
+
+        `yes`: classes of theirs may differ from one of this model's only by case or look.
+        """
         learner = self.exact("merge")
         moments, tasks, memory = learner.moments, self.tasks_, self.memory()
         calibration, digests, expected = memory.calibration, memory.digests, dict(self.expected_)
@@ -166,6 +181,7 @@ class Changes(Memory):
         for other in others:
             theirs = other.exact("merge")
             check_alike(self, other)
+            check_new_names(other.classes_, names, yes)
             new = [name for name in other.classes_.tolist() if name not in names]
             names += new
             rows = [names.index(name) for name in other.classes_]

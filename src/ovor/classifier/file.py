@@ -4,11 +4,8 @@ One safetensors file with a digest of all its content. It holds no image and no 
 hardly depends on how many images were learned.
 """
 
-import hashlib
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +15,10 @@ from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeInt, TypeAdapter
 from pydantic.dataclasses import dataclass as checked
 from torch import Tensor
 
-from ovor.classifier.lock import check_no_folder, real_path
+from ovor.classifier.lock import check_no_folder
 from ovor.config import STRICT, Count, Fraction, Run
+from ovor.data.class_names import check_stored
+from ovor.data.formats import check_is_file
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
@@ -103,6 +102,9 @@ class Description:
 
     def __post_init__(self) -> None:
         names = [name for task in self.tasks for name in task.classes]
+        told = [n for name, known in self.expected.items() for n in (name, *known.confused_with)]
+        for name in (*names, *told):
+            check_stored(name)
         if len(set(names)) != len(names):
             raise ValueError("two classes have the same name")
 
@@ -153,7 +155,9 @@ def read_model(path: Path) -> Model:
         raise OvorError(
             f"There is no model {path}: check the name, or make it with `ovor learn {path} FOLDER`."
         )
+    check_is_file(path)
     tensors, meta = load_tensors(path)
+    check_numbers(tensors, meta, path)
     about = read_description(meta, path)
     prefixes = (LEARNER, JUDGE, BUNDLED) if about.backbone.bundled else (LEARNER, JUDGE)
     strange = [name for name in tensors if not name.startswith(prefixes)]
@@ -164,6 +168,27 @@ def read_model(path: Path) -> Model:
         for prefix in (LEARNER, JUDGE, BUNDLED)
     )
     return Model(about, learner, backbone, judge)
+
+
+def check_numbers(tensors: dict[str, Tensor], meta: Any, path: Path) -> None:
+    """Refuse a file with a number that is none (NaN) or has no end: no answer could come of it."""
+    wrong = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+    if not wrong and not endless(meta):
+        return
+    where = f" in {wrong[0]!r}" if wrong else ""
+    raise OvorError(
+        f"{path} holds numbers that are not finite (NaN or infinity){where}, so it can answer "
+        "nothing: put a good copy in its place, or learn it anew."
+    )
+
+
+def endless(value: Any) -> bool:
+    """Tell whether a JSON value holds a number that is not finite, which Python reads from it."""
+    if isinstance(value, dict):
+        return any(map(endless, value.values()))
+    if isinstance(value, list):
+        return any(map(endless, value))
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def read_description(meta: dict[str, Any], path: Path) -> Description:
@@ -262,52 +287,3 @@ Outline = dict[str, tuple[torch.Size, torch.dtype]]
 def outline(state: dict[str, Tensor]) -> Outline:
     """Return the name, shape and type of every tensor."""
     return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
-
-
-def before(path: Path) -> Path:
-    """Return where the model at `path` is kept as it was before its last change."""
-    real = real_path(path)
-    return real.with_name(real.name + ".before")
-
-
-@contextmanager
-def keeping_before(path: Path) -> Iterator[str]:
-    """Keep the file as it is beside itself, if what changes it succeeds; give its identity."""
-    kept = before(path)
-    beside = kept.with_name(kept.name + ".tmp")
-    beside.unlink(missing_ok=True)
-    try:
-        os.link(real_path(path), beside)  # takes no space until the other one changes
-    except OSError:
-        shutil.copyfile(path, beside)
-    try:
-        yield fingerprint(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    beside.replace(kept)
-
-
-def drop_before(path: Path) -> None:
-    """Keep nothing of what the model was."""
-    before(path).unlink(missing_ok=True)
-
-
-def read_before(path: Path, expected: str) -> Model:
-    """Return the model as it was before its last change, or say that it is not kept."""
-    kept = before(path)
-    unnamed = kept.with_name(kept.name + ".tmp")  # where a kill may have left it
-    if unnamed.exists() and fingerprint(unnamed) == expected:
-        kept = unnamed
-    if not expected or not kept.exists() or fingerprint(kept) != expected:
-        raise OvorError(
-            f"Nothing is kept of {path} before its last change, so it cannot be undone: take "
-            "images back with `ovor unlearn`, or use a copy of your own."
-        )
-    return read_model(kept)
-
-
-def fingerprint(path: Path) -> str:
-    """Return a digest of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]

@@ -70,3 +70,22 @@ def check_no_folder(path: Path) -> None:
         raise OvorError(
             f"{path} is a folder: give the name of a model file, such as {path / 'model.ovor'}."
         )
+
+
+class ReplacedError(OvorError):
+    """Somebody else put another file in the model's place; what was done is beside it."""
+
+    def __init__(self, path: Path, beside: Path) -> None:
+        self.beside = beside
+        super().__init__(
+            f"{path.name} was replaced by somebody else in the meantime, and is left as it is now: "
+            f"what was done here is beside it, in {beside.name}. Put that in its place, or do the "
+            f"same again with {path.name} as it is now."
+        )
+
+
+def free_name(path: Path) -> Path:
+    """Return a name beside the model that no file has, for what must not replace it."""
+    real = real_path(path)
+    names = (f"{real.stem}.mine{n or ''}{real.suffix}" for n in range(10_000))
+    return next(place for name in names if not (place := real.with_name(name)).exists())

@@ -3,7 +3,7 @@
     model = Classifier()
     model.learn("spring/")
     model.learn("summer/")
-    labels, confidences, unknown = model.predict(["a.jpg", "b.jpg"])
+    labels, confidences, unknown = model.classify(["a.jpg", "b.jpg"])
     model.save("garden.ovor")
 
 It keeps no image. Conventions are scikit-learn's where they fit; class names are strings.
@@ -19,27 +19,21 @@ from typing import Any, Self
 import numpy as np
 
 from ovor.classifier import hub
+from ovor.classifier.before import before, drop_before, keeping_before, read_before
 from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
-from ovor.classifier.file import (
-    DESCRIPTION,
-    Model,
-    Snapshot,
-    drop_before,
-    keeping_before,
-    read_before,
-    read_model,
-    write_model,
-)
-from ovor.classifier.lock import check_place
+from ovor.classifier.file import DESCRIPTION, Model, Snapshot, read_model, write_model
+from ovor.classifier.lock import ReplacedError, check_place, free_name
 from ovor.classifier.predictor import Predictor
+from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
+from ovor.data.memory import pairs_of
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
-from ovor.tensor_file import digest
+from ovor.tensor_file import digest, identity
 
 
 class Classifier(Predictor):
@@ -47,6 +41,7 @@ class Classifier(Predictor):
 
     _path: Path | None = None  # where it was loaded from or saved to
     _before = ""  # identifies the file that was there before
+    _found: str | None = None  # identifies the file as it was read or written; None: there was none
 
     # --- what scikit-learn asks of an estimator
 
@@ -55,10 +50,12 @@ class Classifier(Predictor):
         X: Any,  # noqa: N803
         y: Labels | None = None,
         sample_weight: Sequence[float] | None = None,
+        *,
+        yes: bool = False,
     ) -> Self:
         """Drop what was learned before, and learn these."""
         fresh = Classifier(**self.get_params())
-        fresh.learn(X, y, weights=sample_weight)
+        fresh.learn(X, y, weights=sample_weight, yes=yes)
         self.__dict__.update(fresh.__dict__)
         return self
 
@@ -68,13 +65,15 @@ class Classifier(Predictor):
         y: Labels | None = None,
         classes: object = None,
         sample_weight: Sequence[float] | None = None,
+        *,
+        yes: bool = False,
     ) -> Self:
         """Learn more images of any classes; `classes`, scikit-learn's, is unused."""
-        return self.learn(X, y, weights=sample_weight)
+        return self.learn(X, y, weights=sample_weight, yes=yes)
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Return the share of right labels; being called unknown does not count as wrong."""
-        found = self.predict(X).labels
+        found = self.classify(X).labels
         truth = np.array([as_name(str(label)) for label in y], dtype=object)
         if len(found) != len(truth) or not len(truth):
             raise OvorError(
@@ -95,20 +94,26 @@ class Classifier(Predictor):
         once: bool = False,
         weights: Sequence[float] | None = None,
         checkpoint: str | Path | None = None,
+        yes: bool = False,
         listen: Listener = silent,
     ) -> Self:
-        """Learn new classes, and more of known ones, from images and labels, pairs, or a path.
+        """Learn new classes, and more of known ones, from a path, or from images and labels.
 
         The path is of a folder of class folders, of a table of paths and labels (.csv, .tsv,
         .jsonl), or of a zip of either; with one text as `labels` all images are of that class.
+        Images may also be given with one label each, as (image, label) pairs, as {class: images},
+        or as a data frame; each as a path, bytes, an open file, a Pillow image, an array, a tensor.
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
-        an image more or less than once, in the order of the images.
+        an image more or less than once, in the order of the images. `yes` takes new classes whose
+        names differ from others only by case or look, such as Fish beside fish.
         """
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
         if weights is not None:
+            if not isinstance(source, str | Path):  # what is open can be read once only
+                source, labels = pairs_of(source, labels)[0], None
             weights = as_grouped(weights, source, labels)
             if skip_known or on_error == "skip":
                 raise OvorError("With weights no image can be left out: leave that option away.")
@@ -118,6 +123,7 @@ class Classifier(Predictor):
             rename=rename,
             skip_known=skip_known,
             on_error=on_error,
+            yes=yes,
             listen=listen,
         )
         if said := self.doubt():
@@ -134,6 +140,7 @@ class Classifier(Predictor):
         rename: dict[str, str] | None = None,
         skip_known: bool = False,
         on_error: OnError = "stop",
+        yes: bool = False,
         listen: Listener = silent,
     ) -> Lesson:
         """Return what there is to learn, after every image of it was read once if need be."""
@@ -145,6 +152,7 @@ class Classifier(Predictor):
             rename=rename or {},
             skip_known=skip_known,
             more=exact,
+            yes=yes,
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
         if exact and on_error == "stop":  # one pass reads and learns; what stops it changes nothing
@@ -199,22 +207,18 @@ class Classifier(Predictor):
         Else what it left in a prompt that classes share stays, or how its images scattered. What
         was counted of its images to set confidences and the unknown stays among the rest.
         """
-        name = as_name(name)
+        name = name if name in self.classes_ else as_name(name)
         if self.classes_.tolist() == [name]:
             raise OvorError(f"{name!r} is the only class: delete the model instead.")
-        if name not in self.classes_:
-            raise OvorError(f"There is no class {name!r}: {listing(self.classes_)}.")
+        self.rows_of([name])
         if self._exact:
             self.forget_exactly(name, images, listen)
             return self
         if images is not None:
             self.exact("forget")
         number = next(n for n, task in enumerate(self.tasks_) if name in task.classes)
-        task = self.tasks_[number]
-        row = task.classes.index(name)
-        self.learner().forget(number, row)
-        rest = replace(task, classes=without(task.classes, row), images=without(task.images, row))
-        self.tasks_ = (*self.tasks_[:number], rest, *self.tasks_[number + 1 :])
+        self.learner().forget(number, self.tasks_[number].classes.index(name))
+        self.tasks_ = without_class(self.tasks_, name)
         self._saved, self._erased = False, True
         return self
 
@@ -224,17 +228,30 @@ class Classifier(Predictor):
             if self._path is None or not self._saved:  # its file's past is not this one's
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            past = Classifier._of(model, self._path, self.backbone, self.device)
+            past = Classifier._of(model, self._path, self.backbone, self.device, self)
+            past._found = self._found
             self.__dict__.update(past.__dict__)
         return self
 
+    @property
+    def can_undo(self) -> bool:
+        """Whether the model before its last change is kept, in memory or beside its file."""
+        beside = self._path is not None and bool(self._before) and before(self._path).exists()
+        return self._past is not None or beside
+
     # --- files
+
+    def at(self, path: str | Path) -> Self:
+        """Say where it is going to be saved first: what appears there meanwhile stays."""
+        self._path, self._found = at_home(path), identity(at_home(path))
+        return self
 
     def save(self, path: str | Path, *, bundle: bool = False, sums: bool = True) -> None:
         """Write one file; with `bundle` the backbone is in it, for machines that lack it.
 
         The file that was there is kept beside it for `undo`, unless something was taken out that
-        must not stay anywhere. Without `sums` the file can predict, and learn no more.
+        must not stay anywhere. Without `sums` the file can predict, and learn no more. A file
+        that somebody else has put into the place of the one that was loaded is not overwritten.
         """
         path = at_home(path)
         check_place(path)
@@ -246,6 +263,10 @@ class Classifier(Predictor):
         if bundle:
             about = replace(about, backbone=replace(about.backbone, bundled=True))
         same = self._path is not None and path.exists() and path.resolve() == self._path.resolve()
+        if same and identity(path) != self._found:
+            beside = free_name(path)
+            write_model(beside, contents(self, about))
+            raise ReplacedError(path, beside)
         if same and not self._erased:
             with keeping_before(path) as mark:
                 about = replace(about, before=mark)
@@ -256,21 +277,34 @@ class Classifier(Predictor):
                 drop_before(path)
         if about.sums == self._sums:
             self._path, self._before, self._erased = path, about.before, False
-            self._saved = True
+            self._saved, self._found = True, identity(path)
 
     @classmethod
     def load(
-        cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
+        cls,
+        path: str | Path,
+        *,
+        backbone: str | None = None,
+        device: str = "auto",
+        like: "Classifier | None" = None,
     ) -> "Classifier":
-        """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
+        """Return the classifier of a file; `backbone` says where its weights are now, if moved.
+
+        Where it has the same frozen network as `like`, that is used and not loaded again.
+        """
         path = at_home(path)
-        return cls._of(read_model(path), path, backbone, device)
+        stamp = identity(path)  # before it is read: what comes between is another's
+        model = cls._of(read_model(path), path, backbone, device, like)
+        model._found = stamp
+        return model
 
     @classmethod
-    def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
+    def _of(
+        cls, model: Model, path: Path, backbone: str | None, device: str, like: "Classifier | None"
+    ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
-        restore(found, model, path, backbone)
+        restore(found, model, path, backbone, like)
         found._path, found._before = path, model.about.before
         return found
 
@@ -289,14 +323,3 @@ class Classifier(Predictor):
     def push_to_hub(self, where: str | Path, *, private: bool = False) -> str:
         """Share it in a repository of the Hugging Face hub (owner/name) or a folder (./name)."""
         return hub.push(self.save, self.about(), where, private=private)
-
-
-def without(values: tuple[Any, ...], position: int) -> tuple[Any, ...]:
-    """Return the values but for the one at the position."""
-    return (*values[:position], *values[position + 1 :])
-
-
-def listing(names: Iterable[str]) -> str:
-    """Return a phrase that names the first ten."""
-    shown = [repr(name) for name in names]
-    return f"there are {', '.join(shown[:10])}{' and more' if shown[10:] else ''}"

@@ -14,15 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Names,
     Predictions,
     Scores,
     View,
     as_columns,
+    check_scores,
     predict_images,
 )
 from ovor.config import Transform
+from ovor.data.class_names import check_stored
 from ovor.data.images import spread
 from ovor.data.transforms import test_view
 from ovor.errors import OvorError
@@ -66,7 +69,25 @@ class OnnxClassifier:
                 f"{path} has the format {about.get('schema')!r}, and this version of ovor reads "
                 f"{SCHEMA}: update ovor, or export it anew."
             )
-        return cls(session, about)
+        found = cls(session, about)
+        try:
+            for name in found.classes_:
+                check_stored(name)
+        except ValueError as error:
+            raise OvorError(f"{path} cannot be used, {error}: export it anew.") from error
+        found.check_numbers(path)
+        return found
+
+    def check_numbers(self, path: Path) -> None:
+        """Refuse a file whose numbers are not finite: no image would be named by it.
+
+        What it says of a grey image tells, and takes less time than looking at all of them.
+        """
+        side = self.transform.size
+        try:
+            check_scores(self.scores(np.full((1, side, side, 3), 128, np.uint8)))
+        except OvorError as error:
+            raise OvorError(f"{path} cannot be used. {error}") from error
 
     @property
     def classes_(self) -> Names:
@@ -78,8 +99,12 @@ class OnnxClassifier:
         """The number of classes of each task."""
         return [len(task) for task in self.about["tasks"]]
 
-    def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences and unknown flags, as `Classifier.predict` does."""
+    def predict(self, X: Any) -> Labels:  # noqa: N803
+        """Return the likeliest class of each image, as `Classifier.predict` does."""
+        return Labels.of(self.classify(X))
+
+    def classify(self, X: Any) -> Predictions:  # noqa: N803
+        """Return labels, confidences, and which images are unknown: an array each."""
         return as_columns(predict_images(self, spread(X)))
 
     def view(self, image: Image.Image) -> View:

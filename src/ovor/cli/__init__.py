@@ -8,12 +8,13 @@ import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
 
 from pydantic import ValidationError
 
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.imports import without_collecting
 from ovor.errors import explain, in_words, one_line
+from ovor.terminal.guard import guarded
 
 # NAME is `NAME_command` of the module ovor.cli.NAME.
 COMMANDS = {
@@ -65,9 +66,13 @@ def failed(sentence: str) -> int:
 
 
 def main() -> None:
+    """Carry out the command that the arguments name, and let nothing it prints steer a terminal."""
+    with guarded():
+        carry_out()
+
+
+def carry_out() -> None:
     """Carry out the command that the arguments name; whatever goes wrong becomes a sentence."""
-    if isinstance(sys.stdout, TextIOWrapper):  # a file's name goes out by the bytes it came in
-        sys.stdout.reconfigure(errors="surrogateescape")
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # no line for each try to reach the hub
     argv = sys.argv[1:]
     if not argv or argv[0] in ("-h", "--help", "help"):
@@ -80,7 +85,9 @@ def main() -> None:
     if name not in COMMANDS:
         sys.exit(wrong_usage(f"ovor: there is no command {name!r}; ovor --help lists them."))
     try:
-        getattr(import_module(f"ovor.cli.{name}"), f"{name}_command")(argv[1:])
+        with without_collecting():
+            module = import_module(f"ovor.cli.{name}")
+        getattr(module, f"{name}_command")(argv[1:])
     except ValidationError as error:
         sys.exit(wrong_usage(f"ovor: {one_line(explain(error))}."))
     except BrokenPipeError:  # `ovor run | head`: nobody reads on

@@ -9,6 +9,7 @@ import tyro
 from pydantic import TypeAdapter
 
 from ovor.cli.exits import wrong_usage
+from ovor.terminal.guard import drawing
 
 Arguments = TypeVar("Arguments")
 
@@ -42,13 +43,14 @@ def parse(kind: type[Arguments], argv: list[str], more: str = "") -> Arguments:
 
     `NameArguments` are those of the command `name`; its help begins with their docstring.
     """
-    found = tyro.cli(
-        kind,
-        args=argv,
-        config=(tyro.conf.FlagCreatePairsOff,),
-        prog=f"ovor {kind.__name__.removesuffix('Arguments').lower()}",
-        description=" ".join((kind.__doc__ or "").split()) + more,
-    )
+    with drawing():  # its help has colours
+        found = tyro.cli(
+            kind,
+            args=argv,
+            config=(tyro.conf.FlagCreatePairsOff,),
+            prog=f"ovor {kind.__name__.removesuffix('Arguments').lower()}",
+            description=" ".join((kind.__doc__ or "").split()) + more,
+        )
     # The limits of numbers: tyro would report them in pydantic's words, in a box.
     return TypeAdapter(kind).validate_python(vars(found))
 

@@ -6,9 +6,10 @@ from typing import Annotated
 import tyro
 
 from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, optional, parse
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.changes import changed, images, show
 from ovor.cli.counting import Counting
-from ovor.cli.predict import image_paths
+from ovor.cli.given_images import image_paths
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class CorrectArguments:
     """the class that they are of; it may be a new one"""
     origin: Annotated[str | None, tyro.conf.arg(name="from"), optional("CLASS")] = None
     """the class that they were taught as, if they were taught"""
+    yes: Yes = False
     backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""
@@ -42,7 +44,11 @@ def correct_command(argv: list[str]) -> None:
             arguments.model,
             arguments.backbone,
             arguments.device,
-            lambda model: model.correct(paths, to, from_=origin, listen=listen),
+            lambda model: confirmed(
+                lambda yes: model.correct(paths, to, from_=origin, yes=yes, listen=listen),
+                arguments.yes,
+                listen,
+            ),
         )
     many = images(len(paths))
     if origin is None:

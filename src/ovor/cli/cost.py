@@ -4,10 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Annotated
 
-from rich.console import Console
-
 from ovor.cli.arguments import Debug, optional, parse
 from ovor.config import Count
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -37,4 +36,4 @@ def cost_command(argv: list[str]) -> None:
     if arguments.json:
         print(json.dumps(table, indent=1))
     else:
-        Console().print(cost_table.as_tables(table), highlight=False)
+        Terminal().print(cost_table.as_tables(table), highlight=False)

@@ -1,10 +1,10 @@
 """A bar of images with the time left, for commands that look at many."""
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ovor.events import Event, ImageChecked, ImagesPredicted, MeansUpdated, RunBegins
 from ovor.experiments.progress import Live
+from ovor.terminal.console import Terminal
 
 
 class Counting(Live):
@@ -12,7 +12,7 @@ class Counting(Live):
 
     def __init__(self, what: str) -> None:
         """Take the word for what is done to the images once they are read."""
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),

@@ -3,9 +3,8 @@
 import json
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from ovor.cli.arguments import Debug, parse
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -28,4 +27,4 @@ def doctor_command(argv: list[str]) -> None:
     if arguments.json:
         print(json.dumps(found))
     else:
-        Console().print(doctor.as_tables(found))
+        Terminal().print(doctor.as_tables(found))

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import tyro
 from pydantic import Field
-from rich.console import Console
 from rich.progress import track
 
 from ovor.analysis import figures
 from ovor.cli.arguments import Debug, parse
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ def figure_command(argv: list[str]) -> None:
     pair = confusion.train_pair(setting, arguments.seed)
     figures.save(boundaries.draw(setting, pair), arguments.out)
     waiting = track(
-        seeds, "seeds", console=Console(stderr=True), transient=True, disable=len(seeds) < 2
+        seeds, "seeds", console=Terminal(stderr=True), transient=True, disable=len(seeds) < 2
     )
     found = confusion.numbers(setting, pair, waiting)
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
-    console = Console()
+    console = Terminal()
     console.print(confusion.as_tables(found), highlight=False)
     console.print(f"Picture in {arguments.out}", highlight=False, soft_wrap=True)

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import tyro
 from pydantic import Field
-from rich.console import Console
 
 from ovor.cli.arguments import Debug, Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
@@ -25,6 +24,7 @@ from ovor.experiments.executors.slurm import on_slurm
 from ovor.experiments.progress import GridProgress
 from ovor.experiments.scenarios import arriving
 from ovor.experiments.tables import TABLES, Row, Section, sections
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def grid_command(argv: list[str]) -> None:
     elif arguments.markdown:
         print(summary.as_markdown(found, table.measure), end="")
     else:
-        console = Console()
+        console = Terminal()
         console.print(summary.as_tables(found, table.measure, console.width))
     if not arguments.no_report:
         from ovor.report import make

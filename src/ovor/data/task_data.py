@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ovor.data.class_names import as_name, check_name, listed
-from ovor.data.images import Picture, Pictures, at_home, spread
+from ovor.data.class_names import as_name, check_name, check_new_names, listed
+from ovor.data.images import Content, Picture, Pictures, at_home
 from ovor.data.labelled import Groups, Labels, read_labelled
+from ovor.data.memory import pairs_of
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
@@ -52,15 +53,19 @@ def read_lesson(
     rename: dict[str, str],
     skip_known: bool,
     more: bool = False,
+    yes: bool = False,
 ) -> Lesson:
     """Read a folder of class folders, a table, a zip, images and labels, or (image, label) pairs.
 
-    With `more`, classes that are known already may get more images.
+    With `more`, classes that are known already may get more images; with `yes` there may be new
+    ones that differ from others only by case or look.
     """
     groups, notes = read_labelled(source, labels, "train")
     groups = renamed(groups, rename)
     for name in groups:
         check_name(name, f"rename it ({_advice(name, rename)})", "rename it")
+    known = list(known)
+    check_new_names(groups, known, yes)
     known = set(known)
     if skip_known or not more:
         groups, left_out = _new_only(groups, known, skip_known, rename)
@@ -89,7 +94,7 @@ def as_grouped(values: Sequence[T], source: Any, labels: Labels | None) -> list[
         raise OvorError("Weights go with images and labels, not with a folder: give those.")
     if isinstance(labels, str):
         return list(values)
-    names = [pair[1] for pair in spread(source)] if labels is None else list(labels)
+    names = [label for _, label in pairs_of(source, labels)[0]]
     if len(names) != len(values):
         raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
     order = sorted(range(len(names)), key=lambda i: as_name(str(names[i])))
@@ -171,5 +176,9 @@ def _identity(item: Picture) -> bytes:
         return repr((path.parent.name, path.name, size)).encode()
     if isinstance(item, Packed):
         return repr((item.archive.name, item.name, item.size, item.crc)).encode()
+    if isinstance(item, Content):
+        item = item.content
+    if isinstance(item, bytes | bytearray | memoryview):
+        return hashlib.sha256(item).digest()
     content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
     return hashlib.sha256(content).digest()

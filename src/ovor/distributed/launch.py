@@ -41,6 +41,7 @@ from ovor.distributed.heartbeat import (
 from ovor.distributed.ranks import Ranks
 from ovor.errors import OvorError
 from ovor.events import Listener, silent
+from ovor.terminal.guard import drawing
 
 START_TIMEOUT = timedelta(minutes=10)  # for all processes to be started
 EXCHANGE_TIMEOUT = timedelta(hours=6)  # for a slow one; heartbeats notice a lost one long before
@@ -160,7 +161,9 @@ def exit_later(own: int, *_: Any) -> None:
 def print_and_exit(error: Exception) -> NoReturn:
     """End this process at once, from any thread, with a sentence."""
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which progress had hidden
-    print(f"{cursor}ovor: {error}", file=sys.stderr, flush=True)
+    with drawing():
+        print(cursor, end="", file=sys.stderr)
+    print(f"ovor: {error}", file=sys.stderr, flush=True)
     os._exit(1)
 
 

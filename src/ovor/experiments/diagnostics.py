@@ -1,7 +1,7 @@
 """What result.json does not have of a finished run, measured on its last weights.
 
-Which tasks it takes for which, and the head of its middle task from near: energies of images and
-virtual outliers (Sec. 4.1), and where these lie among the features.
+Which tasks and classes it takes for which, and the head of its middle task from near: energies of
+images and virtual outliers (Sec. 4.1), and where these lie among the features.
 """
 
 import copy
@@ -21,6 +21,7 @@ from ovor.config import Npos
 from ovor.distributed.ranks import ALONE
 from ovor.events import FeaturesExtracted, silent
 from ovor.experiments.folder import Folder
+from ovor.experiments.mistakes import by_class
 from ovor.learners.base import Learner
 from ovor.losses import task_energies
 from ovor.outliers import synthesize
@@ -70,6 +71,7 @@ def measure(context: Context, learner: Learner, tests: Features) -> dict[str, An
     found: dict[str, Any] = {
         "schema": SCHEMA,
         **confusion(context, logits, [labels for _, labels in pairs]),
+        **by_class(context, logits, [labels for _, labels in pairs]),
         "macs": macs(context),
         "middle_task": middle,
         "energies": None,

@@ -1,9 +1,10 @@
 """What a person sees of a run: a live line while it goes on, a table at its end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Task as Row
 from rich.table import Table
@@ -24,6 +25,7 @@ from ovor.events import (
 )
 from ovor.experiments.schedule import Display
 from ovor.experiments.status import Status
+from ovor.terminal.console import Terminal
 
 # Work per image, in forward passes: a training step goes forward and back, a head step is free.
 WORK: dict[type, int] = {
@@ -61,12 +63,24 @@ class Live:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take the bar away for a moment, as it would be in the way of a question."""
+        kept = self.bar.live.transient
+        self.bar.live.transient = True
+        self.bar.stop()
+        try:
+            yield
+        finally:
+            self.bar.live.transient = kept
+            self.bar.start()
+
 
 class RunProgress(Live):
     """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
 
     def __init__(self, run: Run) -> None:
-        self.console = Console(stderr=True)
+        self.console = Terminal(stderr=True)
         self.epochs = run.epochs
         self.per_image = work_per_image(run)
         self.bar = Progress(
@@ -167,7 +181,7 @@ class GridProgress(Live, Display):
     bar: BarAndTable
 
     def __init__(self, runs: int) -> None:
-        self.console = Console(stderr=True)
+        self.console = Terminal(stderr=True)
         self.live = self.console.is_terminal
         self.bar = BarAndTable(
             TextColumn("{task.completed}/{task.total} runs"),

@@ -140,8 +140,8 @@ def take_part(
 
 def save_weights(path: Path, context: Context, learner: Learner) -> None:
     """Write all that was learned, and the names of the classes in the order of the logits."""
-    names = [context.dataset.class_names[c] for c in context.order]
-    save_tensors(path, learner.learned_state(), {"schema": SCHEMA, "classes": names})
+    meta = {"schema": SCHEMA, "classes": context.ordered_names}
+    save_tensors(path, learner.learned_state(), meta)
 
 
 def prepare(
@@ -209,6 +209,7 @@ def summary(context: Context, learner: Learner, position: Position) -> dict[str,
         "seed": run.seed,
         "tasks": [len(task.classes) for task in tasks],
         "class_order": list(context.order),
+        **by_class(context, position),
         "accuracy": nullable(accuracy),
         "accuracy_task_id_given": nullable(accuracy_matrix(position.accuracy_task_id_given)),
         "metrics": all_metrics(accuracy, [len(task.test) for task in tasks]),
@@ -226,6 +227,22 @@ def summary(context: Context, learner: Learner, position: Position) -> dict[str,
             "threads": torch.get_num_threads(),
         },
     }
+
+
+def by_class(context: Context, position: Position) -> dict[str, Any]:
+    """Return, in the class order: names, test images, and how many are right after each task.
+
+    A run that an older version began did not count the last.
+    """
+    labels = np.concatenate([task.test.labels for task in context.tasks])
+    names = context.ordered_names
+    found = {
+        "class_names": names,
+        "class_images": np.bincount(labels, minlength=len(names)).tolist(),
+    }
+    if len(position.class_right) < len(context.tasks):
+        return found
+    return {**found, "class_right": [list(row) for row in position.class_right]}
 
 
 def nullable(matrix: Matrix) -> list[list[float | None]]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ovor.atomic import write_atomically
+from ovor.report.content import Content
 from ovor.report.page import header
-from ovor.report.sections import Content
-from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill
+from ovor.report.vega import BESIDE, HUES, ROOM, SCHEMES, Chart, Records, Spec, fill, row_count
 
 
 def as_csv(records: Records) -> str:
@@ -57,6 +57,8 @@ def drawings(chart: Chart, group: Content) -> Iterator[tuple[str, Spec]]:
         values = {**shared_limits(chart, chosen), **method_styles(group.picked)}
         for panel, shown in split(chosen, chart.panels):
             spec = {**frame(panel), **fill(chart.spec, values), "data": {"values": shown}}
+            if rows := row_count(spec, shown):
+                spec["height"] = rows * spec["height"]["step"]
             yield f"-{panel}" if panel else "", in_light_colors(with_legends(spec))
 
 
@@ -85,10 +87,18 @@ def method_styles(picked: list[str]) -> Spec:
     vor = [name.endswith("+vor") for name in picked]
     return {
         "picked": picked,
+        "beside": beside(picked),
         "colors": hues,
         "dashes": [[6, 3] if with_vor else [1, 0] for with_vor in vor],
         "shapes": ["triangle-up" if with_vor else "circle" for with_vor in vor],
     }
+
+
+def beside(picked: list[str]) -> str:
+    """Return where a method's task is drawn, so that bars stand side by side, as page.js does."""
+    step = min(BESIDE, ROOM / max(1, len(picked)))
+    place = f"indexof({json.dumps(picked)}, datum.method)"
+    return f"datum.task + {step} * ({place} - {(len(picked) - 1) / 2})"
 
 
 def frame(title: str) -> Spec:
@@ -96,7 +106,7 @@ def frame(title: str) -> Spec:
         "width": 460,
         "background": "white",
         "title": title,
-        "config": {"view": {"stroke": None}, "legend": {"orient": "bottom"}},
+        "config": {"view": {"stroke": None}, "legend": {"orient": "bottom", "columns": 2}},
     }
 
 

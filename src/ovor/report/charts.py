@@ -12,9 +12,12 @@ from ovor.report.vega import (
     INK,
     MUTED,
     NO_GRID,
+    NO_SPEC,
     NOT_PICKED,
     PAPER,
+    PERCENT,
     PICKED,
+    PLACE,
     SHADES,
     Chart,
     Records,
@@ -84,6 +87,7 @@ CAPTIONS = {
         "Points: A_T against multiply-accumulates per image, by method.",
     ),
 }
+MANY_POINTS = 10  # that an axis of changes spans at least, or chance alone would look like drift
 WITH_NUMBERS = 12  # tasks up to which the cells of a matrix have their number written in
 
 
@@ -101,46 +105,55 @@ def difference_bars(records: Records) -> Chart:
         layer({"type": "rule", "strokeWidth": 2}, between),
         layer(point, {**common, "x": x}),
     ]
-    spec = {"height": {"step": 18}, "layer": layers}
+    spec = {"height": {"step": 18, "rows": "method"}, "layer": layers}
     return Chart("differences", *CAPTIONS["differences"], records, spec, panels="what")
 
 
 def curves(records: Records) -> Chart:
-    spec = picked_lines("accuracy", "accuracy over the tasks so far (%)", "after task")
+    title = "accuracy over the tasks so far (%)"
+    spec = picked_lines("accuracy", title, "after task", PERCENT)
+    chance = {"aggregate": "mean", **quantity("guessing", title, PERCENT)}
+    guessing = {"type": "line", "color": MUTED, "strokeDash": [1, 4], "strokeWidth": 2}
+    spec["layer"].insert(0, layer(guessing, {"x": task_number("after task"), "y": chance}))
     return Chart("curves", *CAPTIONS["curves"], records, spec, picks=True)
 
 
 def changes(records: Records) -> Chart:
     spec = picked_lines("change", "change since learned (points)", "task")
+    for end in (-MANY_POINTS, MANY_POINTS):
+        spec["layer"].append(layer({"type": "rule", "opacity": 0}, {"y": {"datum": end}}))
     return Chart("changes", *CAPTIONS["changes"], records, spec, picks=True)
 
 
-def picked_lines(value: str, title: str, x_title: str) -> Spec:
+def picked_lines(value: str, title: str, x_title: str, scale: Spec = NO_SPEC) -> Spec:
     """Draw every method as a faint line, and those that are picked in colour, with VOR dashed."""
-    place = {"x": task_number(x_title), "y": quantity(value, title, FREE)}
-    band = {**place, "y": quantity("low", title, FREE), "y2": {"field": "high"}}
+    place = {"x": task_number(x_title), "y": quantity(value, title, scale)}
+    beside = {**place, "x": {**place["x"], "field": "beside"}}
+    between = {**beside, "y": quantity("low", title, scale), "y2": {"field": "high"}}
     color = by_method("@colors")
-    told = tooltip("method", "task", value, "low", "high")
+    told = tooltip("method", "task", "classes", value, "low", "high")
     faint = {"type": "line", "color": FAINT, "strokeWidth": 1}
-    line = {**place, "color": color, "strokeDash": by_method("@dashes")}
+    line = {**beside, "color": color, "strokeDash": by_method("@dashes")}
     point = {"type": "point", "filled": True}
-    dots = {**place, "color": color, "tooltip": told}
+    dots = {**beside, "color": color, "tooltip": told}
     layers = [
         layer(faint, {**place, "detail": {"field": "method"}}, NOT_PICKED),
-        layer({"type": "area", "opacity": 0.14}, {**band, "color": color}, PICKED),
+        # Bars side by side: bands over each other would all be grey.
+        layer({"type": "rule", "strokeWidth": 1.5}, {**between, "color": color}, PICKED),
         layer({"type": "line", "strokeWidth": 2.2}, line, PICKED),
         # Unseen points, so that a faint line has a tooltip too.
         layer({**point, "size": 60, "opacity": 0.001}, {**place, "tooltip": told}),
         layer({**point, "size": 26, "opacity": 1}, dots, PICKED),
     ]
-    return {"height": 340, "layer": layers}
+    transform = [{"calculate": "@beside", "as": "beside"}]
+    return {"height": 340, "transform": transform, "layer": layers}
 
 
 def drift(records: Records) -> Chart:
     encoding = {
         "x": task_number("task"),
         "y": quantity("percent", "similarity (%)", FREE),
-        "color": category("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)], 2),
+        "color": category("measure", list(DRIFT_WORDS.values()), HUES[: len(DRIFT_WORDS)]),
         "tooltip": tooltip("method", "measure", "task", "percent"),
     }
     spec = {"height": 280, **layer({"type": "line", "point": True}, encoding)}
@@ -164,7 +177,7 @@ def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -
     common = {
         "x": {"field": x, "type": "ordinal", "axis": above},
         "y": {"field": y, "type": "ordinal", "axis": {"title": y, **axis}},
-        "tooltip": tooltip("method", y, x, value),
+        "tooltip": tooltip("method", y, x, "classes", value),
     }
     shown = {"field": value, "type": "quantitative"}
     scale = {"type": "threshold", "domain": list(edges), "range": SHADES}
@@ -175,7 +188,7 @@ def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -
     words = layer({"type": "text", "fontSize": 11}, {**common, **text})
     side = max((record[x] for record in records), default=1)
     layers = [cells, words] if side <= WITH_NUMBERS else [cells]
-    return {"height": {"step": max(14, min(30, 330 // side))}, "layer": layers}
+    return {"height": {"step": max(14, min(30, 330 // side)), "rows": y}, "layer": layers}
 
 
 def error_bars(records: Records) -> Chart:
@@ -194,30 +207,33 @@ def bars(records: Records, value: str, title: str, color: str, order: Sequence[s
     encoding = {
         "y": method_rows(records, 150),
         "x": {**quantity(value, title), "stack": "zero"},
-        "color": category(color, parts, HUES[: len(parts)], 1),
+        "color": category(color, parts, HUES[: len(parts)]),
         "order": {"field": "place", "type": "quantitative"},
         "tooltip": tooltip("method", color, value),
     }
     return {
-        "height": {"step": 20},
+        "height": {"step": 20, "rows": "method"},
         **layer({"type": "bar", "height": {"band": 0.75}}, encoding),
         "transform": [{"calculate": f"indexof({parts!r}, datum['{color}'])", "as": "place"}],
     }
 
 
 def energies(records: Records) -> Chart:
-    """Return histograms by kind, and where VOR wants energies to be as dashed lines."""
-    color = category("of", list(ENERGY_WORDS.values()), HUES[: len(ENERGY_WORDS)], 2)
-    color["legend"] |= {"symbolType": "square", "symbolOpacity": 0.7}
+    """Return histograms by kind, and where VOR wants energies to be as dashed lines.
+
+    As outlines: areas over each other would all be grey.
+    """
+    color = category("of", list(ENERGY_WORDS.values()), HUES[: len(ENERGY_WORDS)])
+    color["legend"] |= {"symbolType": "stroke", "symbolStrokeWidth": 3}
     reach = {"domain": ["@energy_min", "@energy_max"], "nice": False}
     x = quantity("energy", "energy: low where the head says “mine”", reach)
     y = {**quantity("percent", "share (%)", {"domain": [0, "@percent_max"]}), "stack": None}
     told = tooltip("method", "of", "energy", "percent")
     tau = {"field": "of", "oneOf": list(TAUS)}
-    area = {"type": "area", "interpolate": "step", "opacity": 0.3, "line": True}
+    outline = {"type": "line", "interpolate": "step", "strokeWidth": 2}
     limit = {"type": "rule", "strokeDash": [5, 4], "color": INK}
     layers = [
-        layer(area, {"x": x, "y": y, "color": color, "tooltip": told}, {"not": tau}),
+        layer(outline, {"x": x, "y": y, "color": color, "tooltip": told}, {"not": tau}),
         layer(limit, {"x": x, "tooltip": tooltip("of", "energy")}, tau),
         # Inwards from their lines: the one is at the left of the picture, the other right.
         tau_label(x, TAUS[0], "left", 4),
@@ -241,9 +257,9 @@ def plane(records: Records) -> Chart:
     kinds = list(PLANE_WORDS.values())
     shapes = {"domain": kinds, "range": ["circle", "diamond", CROSS]}
     encoding = {
-        "x": quantity("x", "first principal component", FREE, NO_GRID),
-        "y": quantity("y", "second", FREE, NO_GRID),
-        "color": category("kind", kinds, [HUES[0], INK, HUES[1]], 3),
+        "x": quantity("x", "first principal component", PLACE, NO_GRID),
+        "y": quantity("y", "second", PLACE, NO_GRID),
+        "color": category("kind", kinds, [HUES[0], INK, HUES[1]]),
         "shape": {"field": "kind", "type": "nominal", "scale": shapes},
         "tooltip": tooltip("kind", "class", "x", "y", "shown"),
     }
@@ -264,14 +280,14 @@ def costs(records: Records) -> Chart:
     zero = f"datum.value == {nothing} ? '0' : " if 0 in counts else ""
     scale = {"type": "log", "nice": False, "domain": [low, high]}
     axis = {**NO_GRID, "values": ticks, "labelExpr": f"{zero}format(datum.value, '~s')"}
-    x = quantity("place", "learned parameters", scale, axis)
+    x = quantity("place", "learned parameters, logarithmic", scale, axis)
     place = f"datum['learned parameters'] > 0 ? datum['learned parameters'] : {nothing}"
     spec = {"transform": [{"calculate": place, "as": "place"}], **scatter(x)}
     return Chart("cost", *CAPTIONS["cost"], records, spec, picks=True)
 
 
 def work(records: Records) -> Chart:
-    scale, axis = {**FREE, "padding": 24}, {**NO_GRID, "format": "~s", "tickCount": 6}
+    scale, axis = {"zero": True}, {**NO_GRID, "format": "~s", "tickCount": 6}
     x = quantity("multiply-accumulates", "multiply-accumulates per image", scale, axis)
     return Chart("work", *CAPTIONS["work"], records, scatter(x), picks=True)
 
@@ -280,7 +296,7 @@ def scatter(x: Spec) -> Spec:
     """Draw every method as a grey point, and those picked in colour, with VOR as a triangle."""
     common = {
         "x": x,
-        "y": quantity("A_T", "A_T (%)", {**FREE, "padding": 12}),
+        "y": quantity("A_T", "A_T (%)", PERCENT),
         "tooltip": tooltip("method", "learned parameters", "multiply-accumulates", "A_T"),
     }
     point = {"type": "point", "filled": True}

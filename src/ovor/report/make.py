@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
 from ovor.atomic import write_atomically
@@ -15,9 +14,10 @@ from ovor.experiments.grid import done, folder_of
 from ovor.experiments.runner import diagnose
 from ovor.experiments.tables import Section
 from ovor.report import page
+from ovor.report.content import Content, content_of
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
-from ovor.report.sections import Content, content_of
+from ovor.terminal.console import Terminal
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,11 @@ class Report:
         write_atomically(path, page.html(self.contents, self.title, self.notes).encode())
 
 
-def of_folders(paths: Sequence[Path], against: str | None = None) -> Report:
+def of_folders(paths: Sequence[Path], against: str | None = None, images: bool = True) -> Report:
+    """Report on all finished runs in these folders, with `images` that were mistaken or without."""
     found, notes = find(paths)
     groups, more = group(found)
-    return of_groups(groups, [*notes, *more], against)
+    return of_groups(groups, [*notes, *more], against, images)
 
 
 def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
@@ -58,12 +59,14 @@ def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
     return of_groups(groups, [f"Not run yet: {listing(missing)}."] if missing else [], None)
 
 
-def of_groups(groups: list[Group], notes: list[str], against: str | None) -> Report:
+def of_groups(
+    groups: list[Group], notes: list[str], against: str | None, images: bool = True
+) -> Report:
     check_reference(groups, against)  # what is wrong is said before what takes long
     runs = [one for part in groups for row in part.rows for one in row.runs]
     notes = [*notes, *measure_missing(runs)]
     titles = groups[0].title if len(groups) == 1 else f"{len(groups)} groups of runs"
-    contents = [content_of(part, against) for part in groups]
+    contents = [content_of(part, against, images) for part in groups]
     return Report(f"ovor: {title_of(groups, runs)} on {titles}", contents, notes)
 
 
@@ -81,20 +84,28 @@ def drift_is_missing(one: Finished) -> bool:
 
 
 def measure_missing(runs: Iterable[Finished]) -> list[str]:
-    """Measure missing diagnostics and drift; return a note on runs that lack weights or images."""
-    todo = [one for one in runs if read_diagnostics(one.folder) is None or drift_is_missing(one)]
-    console = Console(stderr=True)
-    failed = {}
+    """Measure missing diagnostics and drift; return notes on runs that lack weights or images."""
+    todo = [one for one in runs if lacks(one) or drift_is_missing(one)]
+    console = Terminal(stderr=True)
+    failed: dict[str, dict[str, str]] = {}
     silent = not (todo and console.is_terminal)
     for one in track(todo, "looking closely", console=console, transient=True, disable=silent):
         try:
-            if read_diagnostics(one.folder) is None:
+            if lacks(one):
                 diagnose(one.folder)
             if drift_is_missing(one):
                 measure_drift(one.folder)
         except (OvorError, OSError) as error:
-            failed[one.folder.path.name] = str(error)
-    if not failed:
-        return []
-    first = next(iter(failed.values()))
-    return [f"Without confusion, energies and plane: {listing(list(failed))}. {first}"]
+            failed.setdefault(lacks(one) or "drift", {})[one.folder.path.name] = str(error)
+    return [
+        f"Without {what}: {listing(list(why))}. {next(iter(why.values()))}"
+        for what, why in failed.items()
+    ]
+
+
+def lacks(one: Finished) -> str:
+    """Say what is not measured of a run; older versions did not look at classes."""
+    found = read_diagnostics(one.folder)
+    if found is None:
+        return "confusion, energies and plane"
+    return "" if "mistakes" in found else "mistakes by class"

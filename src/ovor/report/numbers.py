@@ -14,7 +14,13 @@ from ovor.report.statistics import paired
 from ovor.report.vega import Records
 
 METRICS = ("A_T", "F_T")
-ERRORS = ("errors", "errors_between", "errors_within", "errors_between_share")
+ERRORS = (
+    "errors",
+    "errors_between",
+    "errors_within",
+    "errors_between_share",
+    "errors_between_share_by_chance",
+)
 
 
 def facts(group: Group) -> dict[str, str]:
@@ -26,16 +32,18 @@ def facts(group: Group) -> dict[str, str]:
 
     sizes = max((one.result["tasks"] for one in runs), key=len)
     minutes = sum(float(one.result["seconds"]) for one in runs) / 60
+    computing = f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{60 * minutes:.0f} seconds"
     return {
         "methods": ", ".join(row.label for row in group.rows),
         "data": each(lambda one: ", ".join((one.run.data, *one.run.arrival))),
         "tasks": f"{len(sizes)}, of {joined(sizes, 'or')} classes",
+        "classes": str(sum(sizes)),
         "seeds": joined(sorted({one.run.seed for one in runs}), "and"),
         "backbone": each(lambda one: backbone(one.result["backbone"])),
         "epochs per task": joined(sorted({one.run.epochs for one in runs}), "or"),
         "device": each(lambda one: device(one.result)),
         "versions": each(lambda one: versions(one.result["versions"])),
-        "runs": f"{len(runs)}, {minutes:.0f} minutes of computing",
+        "runs": f"{len(runs)}, {computing} of computing",
     }
 
 
@@ -76,19 +84,26 @@ def figures(row: Row) -> dict[str, Any]:
 def errors(row: Row) -> dict[str, float | None]:
     """Return the percent of test images that are wrong after the last task, between and within.
 
+    And the share of them that is between tasks, beside the share if wrong answers were guesses.
     Every image counts the same, unlike in A_T, where every task does.
     """
     looks = [look for look in row.diagnostics if look]
     if not looks or len(looks[0]["right"]) < 2:
         return dict.fromkeys(ERRORS)
-    between, within = [], []
+    between, within, chance = [], [], []
+    sizes = np.array(row.results[0]["tasks"])
     for look in looks:
         counts = np.array(look["confusion"])
         same = int(np.trace(counts))
         between.append(100 * (1 - same / counts.sum()))
         within.append(100 * (same - sum(look["right"])) / counts.sum())
+        # Whoever guesses among the wrong classes takes most of them from other tasks too.
+        wrong = counts.sum(axis=1) - np.array(look["right"])
+        others = (sizes.sum() - sizes) / max(1, sizes.sum() - 1)
+        chance.append(100 * float(wrong @ others) / max(1, int(wrong.sum())))
     b, w = float(np.mean(between)), float(np.mean(within))
-    return dict(zip(ERRORS, (b + w, b, w, 100 * b / (b + w) if b + w else None), strict=True))
+    shares = (100 * b / (b + w), float(np.mean(chance))) if b + w else (None, None)
+    return dict(zip(ERRORS, (b + w, b, w, *shares), strict=True))
 
 
 def differences(group: Group, against: str | None) -> Records:

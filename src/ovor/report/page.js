@@ -2,16 +2,21 @@
 "use strict";
 (() => {
   const HUES = 8;
+  const [BESIDE, ROOM] = [0.06, 0.5]; // as in vega.py
   const config = {
     background: null,
     font: "system-ui, sans-serif",
     view: { stroke: null },
     axis: {
       labelColor: "var(--muted)", titleColor: "var(--muted)", gridColor: "var(--line)", gridOpacity: 0.6,
-      domainColor: "var(--line)", tickColor: "var(--line)", titleFontWeight: "normal", labelFontSize: 11,
+      domainColor: "var(--line)", tickColor: "var(--line)", titleFontWeight: "normal", labelFontSize: 11, titlePadding: 8, labelOverlap: "parity", labelSeparation: 6,
     },
-    legend: { orient: "bottom", labelColor: "var(--ink)", titleColor: "var(--muted)", labelLimit: 260, labelFontSize: 12 },
   };
+  const NARROW = 480; // pixels below which a legend has one column
+  const legend = (width) => ({
+    orient: "bottom", columns: width < NARROW ? 1 : 2, labelColor: "var(--ink)", titleColor: "var(--muted)",
+    labelLimit: Math.min(260, width - 60), labelFontSize: 12,
+  });
   const groups = JSON.parse(document.getElementById("charts").textContent);
 
   const records = (columns) => {
@@ -48,8 +53,11 @@
       while (used.has(hue) && hue < HUES - 1) hue += 1;
       group.hues.set(name, hue);
     }
+    const step = Math.min(BESIDE, ROOM / Math.max(1, group.picked.length));
+    const place = `indexof(${JSON.stringify(group.picked)}, datum.method)`;
     return {
       picked: group.picked,
+      beside: `datum.task + ${step} * (${place} - ${(group.picked.length - 1) / 2})`,
       colors: group.picked.map((name) => `var(--c${group.hues.get(family(name))})`),
       dashes: group.picked.map((name) => (name.endsWith("+vor") ? [6, 3] : [1, 0])),
       shapes: group.picked.map((name) => (name.endsWith("+vor") ? "triangle-up" : "circle")),
@@ -91,10 +99,15 @@
       const rows = chart.panels ? chosen.filter((row) => row[chart.panels] === panel) : chosen;
       const spec = {
         width: "container",
+        autosize: { type: "fit-x", contains: "padding" },
         data: { values: rows.map((row) => ({ ...row })) },
         ...fill(chart.spec, { ...shared, panel }),
       };
-      const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, config };
+      if (spec.height.rows) spec.height = spec.height.step * distinct(rows, spec.height.rows).length;
+      const options = {
+        mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1,
+        config: { ...config, legend: legend(drawing.clientWidth) },
+      };
       chart.views.push(await window.vegaEmbed(drawing, spec, options));
     }
     place.style.minHeight = "";
@@ -107,7 +120,10 @@
     const label = figure.querySelector(".controls").appendChild(document.createElement("label"));
     label.append("method ");
     const select = label.appendChild(document.createElement("select"));
-    for (const value of values) select.add(new Option(value, value));
+    for (const value of values) {
+      const shown = distinct(chart.rows.filter((row) => row[chart.choose] === value), chart.panels);
+      select.add(new Option(shown.join(", "), value));
+    }
     select.addEventListener("change", () => {
       chart.choice = select.value;
       draw(figure, group, chart);

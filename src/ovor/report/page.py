@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from ovor.report.sections import Content
+from ovor.report.content import Content
 from ovor.report.vega import SCHEMES, Chart, Records
 
 SCHEMA = 1  # of what the page and --json hold
@@ -18,6 +18,7 @@ SHOW = "window.vegaEmbed = vegaEmbed;"  # all that page.js needs of the bundle
 def html(contents: list[Content], title: str, notes: list[str]) -> str:
     """Return the page, with its style, its script, its data and Vega inside."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["unbroken"] = unbroken
     return environment.from_string(asset("page.html")).render(
         title=title,
         notes=notes,
@@ -30,6 +31,11 @@ def html(contents: list[Content], title: str, notes: list[str]) -> str:
         charts=in_script(chart_data(contents)),
         version=version("ovor"),
     )
+
+
+def unbroken(text: str) -> str:
+    """Keep a number and its percent sign on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def asset(name: str) -> str:
@@ -51,7 +57,7 @@ def in_script(value: Any) -> str:
 
 def results(contents: list[Content], notes: list[str]) -> dict[str, Any]:
     """Return the numbers of the tables."""
-    names = ("title", "facts", "rows", "differences")
+    names = ("title", "summary", "facts", "rows", "differences")
     groups = [{name: getattr(group, name) for name in names} for group in contents]
     return {"schema": SCHEMA, "notes": notes, "groups": groups}
 

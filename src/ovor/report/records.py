@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.summary import changes as changes_of
+from ovor.report.classes import TASK_NAMES, names_of, task_classes, task_images
 from ovor.report.numbers import METRICS
-from ovor.report.runs import Finished, Row
+from ovor.report.runs import Finished, Row, listing
+from ovor.report.statistics import wilson
 from ovor.report.timing import PHASES, seconds_by_phase
 from ovor.report.vega import Records
 
@@ -71,16 +73,36 @@ def differences(found: Records) -> Records:
 
 
 def curves(rows: list[Row]) -> Records:
-    """Return the mean accuracy over the tasks so far, after each; least and most over seeds."""
+    """Return the mean accuracy over the tasks so far, after each, and what guessing would give.
+
+    With least and most over seeds; of one seed, with the interval that so many images leave.
+    """
     found = []
+    tasks = task_classes(rows)
     most = max(len(result["tasks"]) for row in rows for result in row.results)
     for row in rows:
         after = np.nanmean(matrices(row), axis=2).T
         first = 1 if len(after) > 1 else most  # all tasks at once: that is at the end
-        for task, values in enumerate(after, first):
+        sizes = np.cumsum(row.results[0]["tasks"]).tolist()
+        images = task_images(row.runs[0], row.diagnostics[0]) if len(row.runs) == 1 else None
+        for number, (task, values) in enumerate(enumerate(after, first)):
             record = {"method": row.label, "task": task, "accuracy": rounded(values.mean())}
-            found.append({**record, **extremes(values)})
+            record |= interval(values.mean(), sum(images[: number + 1])) if images else {}
+            if not images:
+                record |= extremes(values)
+            record["guessing"] = rounded(100 / sizes[number])
+            found.append({**record, **classes_in(tasks, task - 1)})
     return found
+
+
+def interval(percent: float, images: int) -> dict[str, float | None]:
+    low, high = wilson(percent / 100 * images, images)
+    return {"low": rounded(low), "high": rounded(high)}
+
+
+def classes_in(tasks: list[list[str]] | None, task: int) -> dict[str, str]:
+    """Return a column that names the classes of a task, if all runs have the same in it."""
+    return {"classes": f"{listing(tasks[task], TASK_NAMES)}"} if tasks else {}
 
 
 def matrices(row: Row) -> NDArray[np.float64]:
@@ -90,8 +112,15 @@ def matrices(row: Row) -> NDArray[np.float64]:
 
 def matrix(rows: list[Row]) -> Records:
     """Return the accuracy on every task after every task, mean over seeds."""
+    tasks = task_classes(rows)
     return [
-        {**named(row), "after task": t + 1, "on task": i + 1, "accuracy": rounded(value, 2)}
+        {
+            **named(row),
+            "after task": t + 1,
+            "on task": i + 1,
+            **(classes_in(tasks, i) if len(row.results[0]["tasks"]) > 1 else {}),
+            "accuracy": rounded(value, 2),
+        }
         for row in rows
         for t, values in enumerate(matrices(row).mean(0))
         for i, value in enumerate(values[: t + 1])
@@ -101,6 +130,7 @@ def matrix(rows: list[Row]) -> Records:
 def confusion(rows: list[Row]) -> Records:
     """Return the percent of a task's test images taken for each task's, mean over seeds."""
     found = []
+    classes = task_classes(rows)
     for row in rows:
         counts = np.array([look["confusion"] for look in row.diagnostics if look], dtype=float)
         if not len(counts) or len(counts[0]) < 2:
@@ -108,7 +138,8 @@ def confusion(rows: list[Row]) -> Records:
         shares = (counts / counts.sum(axis=2, keepdims=True)).mean(0)
         for (true, predicted), share in np.ndenumerate(shares):
             tasks = {"true task": true + 1, "predicted task": predicted + 1}
-            found.append({**named(row), **tasks, "percent": rounded(100 * share, 2)})
+            own = classes_in(classes, true)
+            found.append({**named(row), **tasks, **own, "percent": rounded(100 * share, 2)})
     return found
 
 
@@ -176,12 +207,16 @@ def plane(rows: list[Row]) -> Records:
     """Return points of each kind, evenly chosen so that all methods together are not too many."""
     found = []
     each = max(20, MOST_POINTS // (3 * len(rows)))  # of a kind
-    for row, _, look in first_diagnostics(rows, "plane"):
+    for row, run, look in first_diagnostics(rows, "plane"):
+        names = names_of(run, look)
+        start = sum(run.result["tasks"][: look["middle_task"]])
         share = f"{100 * sum(look['plane']['shares']):.0f} % of the variance"
         for kind in ("outliers", "features", "boundary"):  # later ones are drawn on top
             points = look["plane"][kind]
             for i in range(0, len(points), -(-len(points) // each) or 1):
-                label = look["plane"]["labels"][i] + 1 if kind == "features" else None
+                label = look["plane"]["labels"][i] if kind == "features" else None
+                if label is not None:
+                    label = names[start + label] if names else f"class {start + label + 1}"
                 x, y = (rounded(part, 2) for part in points[i])
                 point = {"kind": PLANE_WORDS[kind], "class": label, "x": x, "y": y}
                 found.append({**named(row), **point, "shown": share})
@@ -191,11 +226,12 @@ def plane(rows: list[Row]) -> Records:
 def changes(rows: list[Row]) -> Records:
     """Return each task's accuracy with the task given: at the end minus when it was learned."""
     found = []
+    tasks = task_classes(rows)
     for row in rows:
         values = np.array([changes_of(result) for result in row.results])
         for t, column in enumerate(values.T):
             record = {"method": row.label, "task": t + 1, "change": rounded(column.mean())}
-            found.append({**record, **extremes(column)})
+            found.append({**record, **extremes(column), **classes_in(tasks, t)})
     return found
 
 

@@ -1,15 +1,23 @@
-"""What the report says about a group: each section's words, with its tables and charts."""
+"""The sections of the report: each one's words, with its tables, charts and mistakes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ovor.report import charts, numbers, records, tables
-from ovor.report.runs import Group, Row
+from ovor.report import charts, records, tables
+from ovor.report.cards import Card, card_of
+from ovor.report.classes import (
+    TASK_NAMES,
+    ClassFigures,
+    task_classes,
+    task_images,
+)
+from ovor.report.runs import Group, Row, listing
+from ovor.report.statistics import wilson
 from ovor.report.tables import Table
 from ovor.report.vega import Chart, Records
 
-FEW = 8  # methods up to which all are drawn in colour
-PICKED = 6  # methods in colour at first, if there are more
+WORST = 9  # classes that are shown with images
+IN_TABLE = 15
 
 
 @dataclass(frozen=True)
@@ -18,56 +26,7 @@ class Section:
     words: Sequence[str]
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
-
-
-@dataclass(frozen=True)
-class Content:
-    """All that the page says about a group."""
-
-    title: str
-    facts: dict[str, str]
-    rows: Records
-    differences: Records
-    sections: list[Section]
-    methods: list[str]
-    picked: list[str]
-
-    @property
-    def charts(self) -> list[Chart]:
-        return [chart for section in self.sections for chart in section.charts]
-
-
-def content_of(group: Group, against: str | None = None) -> Content:
-    """Compute all that the page says about a group; a section with nothing to say is left out."""
-    rows = group.rows
-    table = [numbers.figures(row) for row in rows]
-    differences = numbers.differences(group, against)
-    found = [
-        accuracy(group, table, differences, numbers.reference_of(group, against)),
-        over_tasks(rows),
-        matrices(rows),
-        confusion(rows, table),
-        energies(rows),
-        plane(rows),
-        drift(rows),
-        cost(table),
-        time(rows),
-    ]
-    sections = [section for section in found if section]
-    facts, methods = numbers.facts(group), [row.label for row in rows]
-    return Content(group.title, facts, table, differences, sections, methods, picked(table))
-
-
-def picked(table: Records) -> list[str]:
-    """Pick all methods if they are few; else the first and its VOR, the best others, the worst."""
-    names = [row["method"] for row in table]
-    if len(names) <= FEW:
-        return names
-    first = [name for name in names if name.removesuffix("+vor") == names[0].removesuffix("+vor")]
-    others = [row for row in table if row["method"] not in first]
-    best = sorted(others, key=lambda row: -row["A_T_mean"])
-    chosen = {*first, *(row["method"] for row in [*best[: PICKED - len(first) - 1], best[-1]])}
-    return [name for name in names if name in chosen]
+    cards: Sequence[Card] = ()
 
 
 def accuracy(group: Group, table: Records, differences: Records, reference: str) -> Section:
@@ -110,11 +69,15 @@ def certainty(differences: Records, reference: str) -> str:
 
 def over_tasks(rows: list[Row]) -> Section:
     many = any(len(row.runs) > 1 for row in rows)
-    band = "the band is from the least to the most of the seeds" if many else "this is one seed"
+    bar = (
+        "a bar is from the least to the most of the seeds"
+        if many
+        else "this is one seed, and a bar is the 95 % interval of as many test images"
+    )
     words = (
         "Each new task makes the question harder: more classes to choose from, and no old image "
         "to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
-        f"{band}."
+        f"{bar}. The dotted line at the bottom is guessing."
     )
     if len({len(row.results[0]["tasks"]) for row in rows}) > 1:
         words += " What learns all tasks at once stands at the end."
@@ -128,8 +91,38 @@ def matrices(rows: list[Row]) -> Section:
         "fares while later ones are learned. Percent of its test images named right, mean over "
         "seeds."
     )
-    chart = charts.matrix(records.matrix(rows))
-    return Section("Every task after every task", [words], charts=[chart])
+    chart, tasks = charts.matrix(records.matrix(rows)), task_classes(rows)
+    named = [tables.task_table(tasks)] if tasks else []
+    return Section("Every task after every task", [words, *few_images(rows)], named, [chart])
+
+
+def few_images(rows: list[Row]) -> list[str]:
+    """Say how far chance alone moves the accuracy of a task."""
+    counts = task_images(rows[0].runs[0], rows[0].diagnostics[0])
+    if not counts:
+        return []
+    least = min(counts)
+    low, high = wilson(least / 2, least)
+    return [
+        f"A task has {least:,} test images{' or more' if max(counts) > least else ''}: by chance "
+        f"alone, a number of one seed is off by up to {(high - low) / 2:.0f} points (95 %)."
+    ]
+
+
+def worst_classes(method: str, classes: list[ClassFigures], images: bool) -> Section | None:
+    """Show the classes that are right least often, what they are taken for, and examples."""
+    worst = [one for one in classes if one.right < one.images]
+    if not worst:
+        return None
+    cards = [card_of(one, images) for one in worst[:WORST] if one.mistakes]
+    words = [
+        "The classes that are named right least often, and what their images are taken for. A "
+        "class has few test images: the interval says how little is known of it."
+    ]
+    if cards and images and not any(taken.pictures for card in cards for taken in card.taken):
+        words.append("The images are not there any more, or have changed: names and counts alone.")
+    table = tables.class_table(method, worst[:IN_TABLE])
+    return Section(f"Worst classes of {method}", words, [table], cards=cards)
 
 
 def confusion(rows: list[Row], table: Records) -> Section | None:
@@ -140,11 +133,24 @@ def confusion(rows: list[Row], table: Records) -> Section | None:
         "The paper's argument: heads that were trained one by one have never met each other's "
         "images, so most errors take an image for a class of another task. A row is the task that "
         "an image is from, a column the task it was taken for; what is off the diagonal is such "
-        "confusion.",
+        "confusion. But most classes are of other tasks: with wrong answers that are mere guesses, "
+        "most errors would be between tasks too.",
+        *by_chance(table),
         *vor_effect(table),
     ]
     drawn = [charts.confusion(shares), charts.error_bars(records.errors(table))]
     return Section("Confusion between tasks", words, [tables.error_table(table)], drawn)
+
+
+def by_chance(table: Records) -> list[str]:
+    """Set the errors between tasks of the first method against those of guessing."""
+    known = [row for row in table if row["errors_between_share"] is not None]
+    return [
+        f"Of the errors of {row['method']}, {row['errors_between_share']:.1f} % are between tasks; "
+        "guessing among the wrong classes would give "
+        f"{row['errors_between_share_by_chance']:.1f} %."
+        for row in known[:1]
+    ]
 
 
 def vor_effect(table: Records) -> list[str]:
@@ -164,13 +170,16 @@ def energies(rows: list[Row]) -> Section | None:
     shares = records.energies(rows)
     if not shares:
         return None
+    (_, _, look), *_ = records.first_diagnostics(rows, "energies")
+    tasks, middle = task_classes(rows), look["middle_task"]
+    named = f" ({listing(tasks[middle], TASK_NAMES)})" if tasks else ""
     words = (
         "Energy is how strongly a task's head claims an image: low means “this is one of mine”. "
-        "Here the head of the middle task looks at its own test images, at virtual outliers made "
-        "from its training features, and at test images of tasks before and after, which it never "
-        "met. VOR wants its own below tau current and outliers above tau outlier (dashed). All "
-        "with the weights at the end of the run, of the first seed. Methods differ in the scale of "
-        "their energies: compare within one."
+        f"Here the head of the middle task{named} looks at its own test images, at virtual "
+        "outliers made from its training features, and at test images of tasks before and after, "
+        "which it never met. VOR wants its own below tau current and outliers above tau outlier "
+        "(dashed). All with the weights at the end of the run, of the first seed. Methods differ "
+        "in the scale of their energies: compare within one."
     )
     table = tables.energy_table(records.energy_means(rows))
     return Section("Energies of one head", [words], [table], [charts.energies(shares)])

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ovor.report.classes import ClassFigures
 from ovor.report.numbers import ERRORS, METRICS
 from ovor.report.records import ENERGY_WORDS
-from ovor.report.runs import Group
+from ovor.report.runs import Group, listing
 from ovor.report.vega import Records
+
+MOST_NAMES = 25  # classes of a task that are named
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Cell:
     value: float | None = None  # in full
     std: float | None = None
     heading: bool = False
+    long: bool = False  # text that may be broken into lines
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,48 @@ def verdict(found: dict[str, Any]) -> str:
 def error_table(table: Records) -> Table:
     return Table(
         "errors",
-        "Errors after the last task, in percent of all test images",
-        ["method", "errors (%)", "between tasks", "within tasks", "share between (%)"],
+        "Errors after the last task, in percent of all test images; the share between tasks is of "
+        "the errors, beside what guessing among the wrong classes would give",
+        [
+            "method",
+            "errors (%)",
+            "between tasks",
+            "within tasks",
+            "share between (%)",
+            "by guessing (%)",
+        ],
         [
             [name_cell(row["method"]), *(figure(row[name]) for name in ERRORS)]
             for row in table
             if row["errors"] is not None
         ],
     )
+
+
+def task_table(tasks: list[list[str]]) -> Table:
+    """Return the classes of every task."""
+    rows = [
+        [name_cell(str(number)), Cell(listing(names, MOST_NAMES), long=True)]
+        for number, names in enumerate(tasks, 1)
+    ]
+    return Table("tasks", "The classes of each task", ["task", "classes"], rows)
+
+
+def class_table(method: str, classes: list[ClassFigures]) -> Table:
+    """Return classes with what was right of them, and the interval that so few images leave."""
+    learned = any(one.percent_learned is not None for one in classes)
+    headings = ["class", "test images", *["when learned (%)"] * learned, "at the end (%)"]
+    rows = []
+    for one in classes:
+        low, high = one.interval
+        images = one.images // one.runs  # every seed has the same
+        cells = [name_cell(one.name), Cell(str(images), images)]
+        before = one.percent_learned
+        cells += [Cell("" if before is None else f"{before:.0f}", before)] * learned
+        cells.append(Cell(f"{one.percent:.0f}", one.percent))
+        rows.append([*cells, Cell(f"{low:.0f} to {high:.0f}")])
+    caption = f"The classes that {method} names right least often"
+    return Table("classes", caption, [*headings, "95 % interval"], rows)
 
 
 def energy_table(means: Records) -> Table:

@@ -35,7 +35,10 @@ SCHEMES = {  # every CSS variable by its name
 INK, PAPER, FAINT, MUTED = "var(--ink)", "var(--paper)", "var(--faint)", "var(--muted)"
 HUES = [f"var(--c{i})" for i in range(8)]
 SHADES = [f"var(--h{i})" for i in range(9)]
-FREE = {"zero": False}  # an axis need not begin at 0 where no bar does
+FREE = {"zero": False}  # an axis that begins elsewhere than at 0, which its title then says
+PLACE = {"zero": False, "nice": True}  # one on which 0 means nothing
+PERCENT = {"domain": [0, 100]}
+BESIDE, ROOM = 0.06, 0.5  # tasks between the bars of two methods, and for all of them at most
 NO_GRID = {"grid": False}
 NO_SPEC: Spec = {}
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
@@ -69,6 +72,13 @@ def fill(spec: Any, values: Mapping[str, Any]) -> Any:
     return spec
 
 
+def row_count(spec: Spec, records: Records) -> int | None:
+    """Return how many rows a chart has whose height is so many pixels for each, as page.js does."""
+    if not isinstance(spec.get("height"), dict):
+        return None
+    return len({record[spec["height"]["rows"]] for record in records})
+
+
 def layer(mark: Spec, encoding: Spec, where: Spec | None = None) -> Spec:
     """Return one layer of a chart: a mark for every record that `where` holds for."""
     transform = {"transform": [{"filter": where}]} if where else {}
@@ -77,7 +87,8 @@ def layer(mark: Spec, encoding: Spec, where: Spec | None = None) -> Spec:
 
 def quantity(name: str, title: str, scale: Spec = NO_SPEC, axis: Spec = NO_SPEC) -> Spec:
     """Return an axis along which a column of numbers is placed."""
-    axis = {"title": title, "grid": True, **axis}
+    cut = scale.get("zero") is False and scale != PLACE
+    axis = {"title": f"{title}, not from 0" if cut else title, "grid": True, **axis}
     return {"field": name, "type": "quantitative", "axis": axis, "scale": scale}
 
 
@@ -85,7 +96,8 @@ def task_number(title: str) -> Spec:
     """Return an axis of task numbers, labelled at whole numbers only."""
     label = "datum.value % 1 ? '' : datum.label"  # with few tasks there are ticks between them
     axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False, "labelExpr": label}
-    return {"field": "task", "type": "quantitative", "axis": axis}
+    scale = {"zero": False, "nice": False, "padding": 8}
+    return {"field": "task", "type": "quantitative", "axis": axis, "scale": scale}
 
 
 def method_rows(records: Records, width: int) -> Spec:
@@ -95,10 +107,10 @@ def method_rows(records: Records, width: int) -> Spec:
     return {"field": "method", "type": "nominal", "sort": methods, "axis": axis}
 
 
-def category(name: str, values: Sequence[str], colors: Sequence[str], columns: int) -> Spec:
-    """Return a colour for each value of a column, with a legend of so many columns."""
+def category(name: str, values: Sequence[str], colors: Sequence[str]) -> Spec:
+    """Return a colour for each value of a column, with a legend, as wide as the page allows."""
     scale = {"domain": list(values), "range": list(colors)}
-    legend = {"title": None, "columns": columns}
+    legend: Spec = {"title": None}
     return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
 
 

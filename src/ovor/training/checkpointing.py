@@ -23,6 +23,7 @@ class Position:
     epoch: int = 0
     accuracy: Rows = ()
     accuracy_task_id_given: Rows = ()
+    class_right: tuple[tuple[int, ...], ...] = ()  # older checkpoints lack it
     seconds: float = 0.0
 
 
@@ -55,8 +56,8 @@ class Checkpoints:
                 "bring those back, or delete it to start again."
             )
         saved = meta["position"]
-        for key in ("accuracy", "accuracy_task_id_given"):
-            saved[key] = tuple(tuple(row) for row in saved[key])
+        for key in ("accuracy", "accuracy_task_id_given", "class_right"):
+            saved[key] = tuple(tuple(row) for row in saved.get(key, ()))
         position = Position(**saved)
         begun = context.tasks[: position.task + (position.epoch > 0)]
         grow(learner, [len(task.classes) for task in begun], context.run.seed)

@@ -40,6 +40,11 @@ class Context:
     about: dict[str, Any] = field(default_factory=dict)
     """what else the checkpoint says, to be compared when it is continued"""
 
+    @property
+    def ordered_names(self) -> list[str]:
+        """The names of the classes in the order of the logits."""
+        return [self.dataset.class_names[c] for c in self.order]
+
 
 def prepare(
     run: Run,

@@ -6,6 +6,7 @@ that was stopped anywhere continues to the result of an unbroken one, bit for bi
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import fmean
@@ -39,11 +40,12 @@ def train(
     for number in range(position.task, len(context.tasks)):
         seconds = learn_task(context, learner, features, checkpoints, position)
         start = time.monotonic()
-        accuracy, task_id_given = evaluate(context, learner, features, number)
+        accuracy, task_id_given, class_right = evaluate(context, learner, features, number)
         position = Position(
             task=number + 1,
             accuracy=(*position.accuracy, accuracy),
             accuracy_task_id_given=(*position.accuracy_task_id_given, task_id_given),
+            class_right=(*position.class_right, class_right),
             seconds=seconds + time.monotonic() - start,
         )
         context.listen(TaskEnds(number, accuracy, task_id_given, round(position.seconds, 3)))
@@ -197,10 +199,14 @@ def head_epoch(
 @torch.no_grad()
 def evaluate(
     context: Context, learner: Learner, features: Features, last: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the accuracy on every task so far, class-incremental and with the task given."""
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...]]:
+    """Return the accuracy on every task so far, class-incremental and with the task given.
+
+    And of every class so far, by its new label, how many test images are named right.
+    """
     learner.eval()
     incremental, given = [], []
+    class_right: Counter[int] = Counter()
     for number, task in enumerate(context.tasks[: last + 1]):
         right = right_given = 0
         pair = features.of_test(learner, last, number)
@@ -208,11 +214,14 @@ def evaluate(
         for some, labels in zip(*parts, strict=True):
             logits = learner.logits(some)
             inside = logits[:, task.start : task.start + len(task.classes)]
-            right += int((logits.argmax(1) == labels).sum())
+            named_right = labels[logits.argmax(1) == labels].tolist()
+            class_right.update(named_right)
+            right += len(named_right)
             right_given += int((inside.argmax(1) + task.start == labels).sum())
         incremental.append(100 * right / len(task.test))
         given.append(100 * right_given / len(task.test))
-    return tuple(incremental), tuple(given)
+    seen = context.tasks[last].labels.stop
+    return tuple(incremental), tuple(given), tuple(class_right[label] for label in range(seen))
 
 
 def lr_factors(schedule: str, epochs: int) -> list[float]:

@@ -32,11 +32,14 @@ class Refused(Exception):  # noqa: N818 - as it reads where it is raised
         sentence: str,
         *,
         images: tuple[ImageFault, ...] = (),
+        alike: Sequence[tuple[str, str]] = (),
         retry_after: int | None = None,
     ) -> None:
+        """`alike` are names that were given, each with the known one that it is much like."""
         super().__init__(one_line(sentence))
         self.status = status
         self.images = images
+        self.alike = alike
         self.retry_after = retry_after
 
 
@@ -55,6 +58,8 @@ def error_response(refused: Refused) -> JSONResponse:
     content: dict[str, Any] = {"error": str(refused)}
     if refused.images:
         content["images"] = [fault.as_json() for fault in refused.images]
+    if refused.alike:
+        content["alike"] = [{"given": given, "known": known} for given, known in refused.alike]
     headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

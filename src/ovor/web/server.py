@@ -8,7 +8,7 @@ from types import FrameType
 
 import uvicorn
 
-from ovor.classifier.lock import checkpoint_of
+from ovor.classifier.lock import check_place, checkpoint_of
 from ovor.errors import OvorError
 from ovor.web.app import make_app
 from ovor.web.connections import ACCEPTED, Complaints, ImpatientProtocol, look_after
@@ -23,16 +23,19 @@ log = logging.getLogger("ovor.web")
 
 def serve(settings: Settings) -> None:
     """Serve a model until a signal ends it."""
-    if not settings.token and not is_loopback(settings.host):
+    if not (settings.token or settings.ask_token) and not is_loopback(settings.host):
         raise OvorError(
             f"Whoever reaches {settings.host} could teach the model: set a token (OVOR_TOKEN, or "
             "--token), or serve this machine alone (--host 127.0.0.1)."
         )
     start_log(settings.debug)
+    check_place(settings.model)
     with listen(settings.host, settings.port) as listening:
         service = Service(settings)
         if checkpoint_of(settings.model).exists():
             log.warning("a lesson begun on the command line is unfinished: nothing can be taught")
+        if service.predictor.served.empty:
+            log.info("there is no %s yet: the first lesson makes it", settings.model)
         config = uvicorn.Config(
             make_app(service),
             log_config=None,

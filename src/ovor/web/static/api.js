@@ -1,163 +1,67 @@
-// Talking to the server: the token, waiting where it asks for that, and noticing that it is gone.
+// The server as a backend: its addresses and forms are known here and nowhere else on the page.
 
-import { byId, sleep } from "./dom.js";
+import { events, getJson, send, sendJson, upload } from "./transport.js";
 
-const TOKEN = "ovor-token"; // in sessionStorage: it ends with the tab
-const BROKEN = "The connection broke while this was sent: try again.";
-
-/** An answer that is not the one hoped for, with the server's sentence. */
-export class Refused extends Error {
-  constructor(status, body) {
-    super(body?.error ?? `The server answered ${status}, without saying why: see its log.`);
-    this.status = status;
-    this.images = body?.images ?? [];
+function form(fields) {
+  const made = new FormData();
+  for (const [name, value] of fields) {
+    if (value instanceof File) made.append(name, value, value.name);
+    else if (value != null) made.append(name, value);
   }
+  return made;
 }
 
-/** The answer to a request. Asks for a token, waits when told to, and while the server is gone. */
-export async function send(path, { waiting = () => {}, ...options } = {}) {
-  for (let broken = 0; ; ) {
-    const used = token();
-    let answer;
+const post = (path, fields) => getJson(path, { method: "POST", body: form(fields) });
+const confirmed = (yes) => (yes ? [["yes", "true"]] : []);
+const json = (yes) => (yes ? { yes: true } : {});
+
+export const http = {
+  /** What the model knows, and what this visitor may do. */
+  model: () => getJson("model"),
+
+  /** What is in an image, as {version, row}; `keep`: may it wait in the inbox, if that is not sure? */
+  async predict(file, { keep = true, ...options } = {}) {
     try {
-      answer = await fetch(path, { ...options, headers: authorisation(used), cache: "no-store" });
+      const body = form([["images", file], ["keep", String(keep)]]);
+      const { version, predictions } = await getJson("predict", { method: "POST", body, ...options });
+      return { version, row: predictions[0] };
     } catch (error) {
-      if (error.name === "AbortError") throw error;
-      if (await away()) continue;
-      broken += 1;
-      if (broken > 2) throw new Refused(0, { error: BROKEN });
-      continue;
+      if (error.images?.[0]?.error) error.message = error.images[0].error;
+      throw error;
     }
-    if (answer.ok) return answer;
-    if (answer.status === 401) await newToken(used);
-    else if (answer.status === 429) await patience(answer.headers.get("Retry-After"), waiting);
-    else throw new Refused(answer.status, await answer.json().catch(() => null));
-  }
-}
+  },
 
-export const getJson = async (path, options) => (await send(path, options)).json();
+  /** Begin a lesson: classes are [{name, files}]. */
+  teach(classes, { yes = false, keep = false, sent = () => {}, signal }) {
+    const images = classes.flatMap(({ name, files }) =>
+      files.flatMap((file) => [["images", file], ["labels", name]]),
+    );
+    const rest = [["keep_set_aside", String(keep)], ...confirmed(yes)];
+    return upload("lessons", form([...images, ...rest]), sent, signal);
+  },
 
-/** A POST whose upload can be watched, which fetch cannot do. */
-export async function upload(path, form, sent, signal) {
-  for (;;) {
-    const used = token();
-    const request = await posted(path, form, used, sent, signal);
-    let body = null;
-    try {
-      body = JSON.parse(request.responseText);
-    } catch {
-      // not ours: a proxy's page, perhaps
-    }
-    if (request.status === 401) await newToken(used);
-    else if (request.status >= 200 && request.status < 300) return body;
-    else throw new Refused(request.status, body);
-  }
-}
+  /** The states of a lesson, one after the other, until it has ended. */
+  watch: (id) => events(`lessons/${id}/events`),
+  cancel: (id) => send(`lessons/${id}`, { method: "DELETE" }),
 
-function posted(path, form, used, sent, signal) {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("POST", path);
-    for (const [name, value] of Object.entries(authorisation(used))) {
-      request.setRequestHeader(name, value);
-    }
-    request.upload.onprogress = (event) => sent(event.loaded / event.total);
-    request.onload = () => resolve(request);
-    request.onerror = () => {
-      away();
-      reject(new Refused(0, { error: BROKEN }));
-    };
-    request.onabort = () => reject(new DOMException("cancelled", "AbortError"));
-    signal.addEventListener("abort", () => request.abort());
-    request.send(form);
-  });
-}
+  /** Teach one image at once, as {model, row}; `was` is what it had been taught as. */
+  async correct(file, label, { was = null, yes = false } = {}) {
+    const { row, ...model } = await post("correct", [["image", file], ["label", label], ["was", was], ...confirmed(yes)]);
+    return { model, row };
+  },
 
-/** The values of a stream of server-sent events, each a line of JSON. */
-export async function* events(path) {
-  const answer = await send(path);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split(/\r\n|\n|\r/);
-    rest = lines.pop();
-    for (const line of lines) if (line.startsWith("data:")) yield JSON.parse(line.slice(5));
-  }
-}
+  // Each gives the model as it is afterwards.
+  undo: () => getJson("undo", { method: "POST" }),
+  rename: (name, to, { yes = false } = {}) => sendJson("POST", "rename", { class: name, to, ...json(yes) }),
+  forget: (name) => sendJson("POST", "forget", { class: name }),
+  merge: (file, { yes = false } = {}) => post("merge", [["model", file], ...confirmed(yes)]),
 
-async function patience(header, waiting) {
-  for (let left = Math.max(1, Number(header) || 1); left > 0; left -= 1) {
-    waiting(left);
-    await sleep(1);
-  }
-}
+  /** The model's file. */
+  download: async () => (await send("model/file")).blob(),
 
-// --- the server is gone
-
-let waitingForServer = null;
-
-/** Whether the server was gone; resolves when it is back. */
-function away() {
-  waitingForServer ??= untilBack().finally(() => {
-    waitingForServer = null;
-  });
-  return waitingForServer;
-}
-
-async function untilBack() {
-  for (let tries = 0; ; tries += 1) {
-    const answer = await fetch("healthz", { cache: "no-store" }).catch(() => null);
-    if (answer?.ok) {
-      byId("gone").hidden = true;
-      return tries > 0;
-    }
-    byId("gone").textContent = answer
-      ? "The server is stopping. This page goes on by itself when it is started again."
-      : "The server does not answer. This page tries again every two seconds; is it still running?";
-    byId("gone").hidden = false;
-    await sleep(2);
-  }
-}
-
-// --- the token
-
-const token = () => sessionStorage.getItem(TOKEN);
-const authorisation = (used) => (used ? { Authorization: `Bearer ${used}` } : {});
-
-let asking = null;
-
-async function newToken(used) {
-  if (used !== token()) return; // another request has asked meanwhile
-  asking ??= ask(Boolean(used)).finally(() => {
-    asking = null;
-  });
-  await asking;
-}
-
-function ask(wrong) {
-  const dialog = byId("token");
-  const field = byId("token-value");
-  const complaint = byId("token-wrong");
-  field.value = "";
-  complaint.textContent = wrong ? "That is not the token of this server." : "";
-  return new Promise((resolve) => {
-    dialog.oncancel = (event) => event.preventDefault(); // without it nothing works
-    byId("token-form").onsubmit = (event) => {
-      event.preventDefault();
-      const given = field.value.trim();
-      if (!/^[\x21-\x7e]+$/.test(given)) {
-        complaint.textContent = "A token has letters, digits and signs, without spaces.";
-        return;
-      }
-      sessionStorage.setItem(TOKEN, given);
-      dialog.onclose = null;
-      dialog.close();
-      resolve();
-    };
-    dialog.onclose = () => dialog.showModal(); // browsers close it at the second Escape
-    dialog.showModal();
-    field.focus();
-  });
-}
+  /** What waits to be named. */
+  inbox: () => getJson("inbox"),
+  inboxPicture: async (id) => (await send(`inbox/${encodeURIComponent(id)}`)).blob(),
+  inboxTeach: (ids, label, { yes = false } = {}) => sendJson("POST", "inbox/teach", { ids, label, ...json(yes) }),
+  inboxThrowAway: (ids) => sendJson("DELETE", "inbox", { ids }),
+};

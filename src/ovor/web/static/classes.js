@@ -1,4 +1,4 @@
-// The classes of a new task: a card for each, with its name and its images.
+// The classes of a lesson: a card for each, with its name and its images.
 
 import { byId, counted, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
@@ -31,7 +31,7 @@ export function addClass() {
   const id = `class-${numbers}`;
   const button = (text, more = {}) => el("button", { type: "button", text, ...more });
   const parts = {
-    field: el("input", { type: "text", id, autocomplete: "off", maxlength: 200, "aria-describedby": `${id}-hint` }),
+    field: el("input", { type: "text", id, autocomplete: "off", maxlength: 200, list: "known-classes", "aria-describedby": `${id}-hint` }),
     hint: el("p", { class: "class-hint", id: `${id}-hint` }),
     thumbs: el("ul", { class: "thumbs", "aria-label": "Images" }),
     count: el("span", { class: "hint" }),

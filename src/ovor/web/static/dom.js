@@ -33,14 +33,37 @@ export function percent(share) {
 export const counted = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 
+export const listed = (names) =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+
 /** Say something to a screen reader, once. */
 export function announce(sentence) {
   byId("status").textContent = sentence;
 }
 
+const TONES = 6; // .line-0 to .line-5 in the style sheet
+
+/** A tile for a class: its first letter on a colour of its own. No image of it is kept to show. */
+export function tile(name) {
+  let sum = 0;
+  for (const letter of name) sum = (31 * sum + letter.codePointAt(0)) % 1009;
+  const [first = "?"] = name.trim();
+  return el("span", { class: `tile line-${sum % TONES}`, "aria-hidden": "true", text: first.toUpperCase() });
+}
+
+/** A class as a tile, its name, and how many images it was taught with. */
+export const chip = ({ name, images }, ...more) =>
+  el("li", {}, tile(name), el("span", { text: name }), el("small", { text: String(images), title: counted(images, "image") }), ...more);
+
 /** A picture of a file; TIFF, which browsers do not show, and broken files get a sign instead. */
 export function thumbnail(file) {
   const frame = el("span", { class: "thumb" });
+  paint(frame, file);
+  return frame;
+}
+
+/** Put the picture of a file into a frame. */
+export function paint(frame, file) {
   const image = el("img", { alt: "" });
   const address = URL.createObjectURL(file);
   image.onload = () => {
@@ -54,5 +77,4 @@ export function thumbnail(file) {
   };
   image.src = address;
   frame.append(image);
-  return frame;
 }

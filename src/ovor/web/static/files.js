@@ -83,6 +83,22 @@ export function takesDrops(zone, take) {
   });
 }
 
+/** Take a dropped model file wherever it falls, before the place under it sees the drop. */
+export function takesModels(page, isModel, take) {
+  page.addEventListener(
+    "drop",
+    (event) => {
+      const file = [...event.dataTransfer.files].find(isModel);
+      if (!file) return;
+      event.preventDefault();
+      event.stopPropagation();
+      mark(null);
+      take(file);
+    },
+    { capture: true },
+  );
+}
+
 /** A file that misses its place must not take the page away. */
 export function guardDrops() {
   for (const name of ["dragover", "drop"]) {

@@ -1,8 +1,8 @@
-// A lesson that is being learned: following it, also after a reload, and what came of it.
+// A lesson that is being learned: following it, also after a reload, until it has ended.
 
-import { events, send } from "./api.js";
-import { announce, byId, counted, el, percent, sleep } from "./dom.js";
-import { refresh } from "./model.js";
+import { backend } from "./backend.js";
+import { announce, byId, chip, listed, percent, sleep } from "./dom.js";
+import { hideOutcome, showOutcome } from "./outcome.js";
 
 const ENDED = ["done", "failed", "cancelled"];
 let following = null; // the last state of the lesson that is shown, when it comes
@@ -19,18 +19,18 @@ export function follow(id) {
 }
 
 async function show(id) {
-  byId("outcome").hidden = true;
+  hideOutcome();
   byId("lesson-cancel").onclick = () => cancel(id);
   byId("lesson-cancel").disabled = false;
   const last = await untilEnd(id);
-  await ended(last);
+  await showOutcome(last);
   return last;
 }
 
 async function untilEnd(id) {
   for (;;) {
     try {
-      for await (const state of events(`tasks/${id}/events`)) {
+      for await (const state of backend.watch(id)) {
         const names = state.classes.map(({ name }) => name);
         panel(`Learning ${listed(names)}`, state.progress, doing(state), state.classes);
         if (ENDED.includes(state.state)) return state;
@@ -46,13 +46,13 @@ async function untilEnd(id) {
 
 /** The same panel while images are on their way; null takes it away. */
 export function showUpload(share, classes = [], cancelled = null) {
+  document.body.classList.toggle("learning", share !== null);
   if (share === null) {
     byId("lesson").hidden = true;
-    byId("form").hidden = false;
     byId("percent").hidden = true;
     return;
   }
-  byId("outcome").hidden = true;
+  hideOutcome();
   byId("lesson-cancel").disabled = false;
   byId("lesson-cancel").onclick = cancelled;
   panel("Sending the images", share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
@@ -62,17 +62,14 @@ let lastSaid = "";
 let lastTime = 0;
 
 function panel(title, share, words, classes) {
-  byId("form").hidden = true;
+  document.body.classList.add("learning");
   byId("lesson").hidden = false;
   byId("lesson-title").textContent = title;
   byId("lesson-bar").value = share;
   byId("lesson-doing").textContent = words;
   byId("percent").textContent = ` ${percent(share)}`;
   byId("percent").hidden = false;
-  const chips = classes.map(({ name, images }) =>
-    el("li", {}, el("span", { text: name }), el("small", { text: counted(images, "image") })),
-  );
-  byId("lesson-classes").replaceChildren(...chips);
+  byId("lesson-classes").replaceChildren(...classes.map((one) => chip(one)));
   if (words !== lastSaid && Date.now() - lastTime > 4000) {
     announce(words); // not five times a second
     [lastSaid, lastTime] = [words, Date.now()];
@@ -93,69 +90,12 @@ function duration(seconds) {
   return `about ${(seconds / 3600).toFixed(1)} h`;
 }
 
-export const listed = (names) =>
-  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-
 async function cancel(id) {
   byId("lesson-cancel").disabled = true;
   byId("lesson-doing").textContent = "Cancelling…";
   try {
-    await send(`tasks/${id}`, { method: "DELETE" });
+    await backend.cancel(id);
   } catch (error) {
     if (error.status !== 409) announce(error.message); // 409: it has ended, and the stream says how
   }
-}
-
-async function ended(state) {
-  const model = await refresh();
-  byId("problems").hidden = true; // they were about another time
-  const counts = state.classes.map(({ name, images }) => `${name} (${images})`);
-  if (state.state === "done") {
-    examined();
-    const aside = model?.tasks.find(({ task }) => task === state.task)?.held_out;
-    const said = model?.exact ? expected(state.accuracy) : right(state.accuracy, aside);
-    const title = state.task == null ? "More learned" : `Task ${state.task} learned`;
-    outcome("good", `${title}: ${listed(counts)}.`, [said, ...state.notes], [
-      ["#predict", "Try it"],
-      ["#memory", "See what it remembers"],
-    ]);
-  } else if (state.state === "cancelled") {
-    outcome("", "Cancelled.", ["The model is as it was before."]);
-  } else {
-    outcome("bad", "This was not learned.", [state.error, ...state.notes]);
-  }
-}
-
-function right(accuracy, aside) {
-  if (accuracy == null) return "No image was set aside to test it with: that takes six or more in a class.";
-  const few = aside < 10 ? " So few say little: give more images to know better." : "";
-  return `${accuracy.toFixed(1)} % right on the ${counted(aside, "image")} set aside.${few}`;
-}
-
-function expected(accuracy) {
-  if (accuracy == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
-  return `Of new images like these expect ${accuracy.toFixed(1)} % named right (each was judged by all others).`;
-}
-
-/** What was set aside is asked again after the lesson has ended: look for that a few times. */
-async function examined() {
-  for (const seconds of [1, 2, 4, 8, 16]) {
-    await sleep(seconds);
-    const model = await refresh();
-    if (!model || model.exams.some(({ lessons }) => lessons === model.tasks.length)) return;
-  }
-}
-
-function outcome(kind, title, words, links = []) {
-  const said = words.filter(Boolean);
-  byId("outcome").className = `card outcome ${kind}`;
-  byId("outcome").replaceChildren(
-    el("h2", { text: title }),
-    ...said.map((text) => el("p", { text })),
-    ...(links.length
-      ? [el("p", { class: "buttons" }, ...links.map(([href, text]) => el("a", { href, class: "button", text })))]
-      : []),
-  );
-  byId("outcome").hidden = false;
-  announce([title, ...said].join(" "));
 }

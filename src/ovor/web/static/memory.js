@@ -1,52 +1,63 @@
-// What was learned so far, and how much of it is still there.
+// What was learned so far, how much of it is to be expected, and how much of it is still there.
 
-import { chart, shareOf, table } from "./chart.js";
-import { byId, counted, el } from "./dom.js";
-import { onModel } from "./model.js";
+import { forget, rename } from "./changes.js";
+import { chart, legend, table } from "./chart.js";
+import { byId, counted, el, listed, svg, tile } from "./dom.js";
+import { inWords, interval, shareOf } from "./interval.js";
+import { classesOf, onModel } from "./model.js";
 
 const SET_ASIDE =
   "Of each lesson a few images are set aside and never learned from. They are asked again after every later lesson: where a line falls, something was forgotten.";
 const EXACT =
-  "This model sets no image aside: it learns from all, and judged each by all others when it came. Other images are asked again after every lesson: where a line falls, older classes are taken for newer ones.";
+  "Images that it has not learned from are asked again after every lesson: where a line falls, older classes are taken for newer ones.";
 
-/** A line for each task: its exams, all of the same images; without one, what it got right when it was learned. */
+const MOST = 8; // lines by class; more classes are drawn by lesson
+
+/** Lines of what was asked again after the lessons, the same images each time: by class, or by lesson. */
 function linesOf(model) {
-  return model.tasks
-    .map(({ task, held_out_accuracy: first }) => {
-      const points = model.exams.flatMap(({ lessons, tasks }) =>
-        tasks
-          .filter((one) => one.task === task && one.accuracy != null)
-          .map(({ accuracy }) => ({ lessons, accuracy })),
-      );
-      if (first != null && !points.length) {
-        points.unshift({ lessons: task, accuracy: first });
-      }
-      return { task, points };
-    })
+  const asked = model.memory.map((line) => ({ ...line, points: line.points.filter(({ by }) => by === "exam") }));
+  const byClass = asked.filter(({ points }) => points.length);
+  if (byClass.length <= MOST) return byClass.map(({ name, points }) => ({ name, points }));
+  return model.lessons
+    .map(({ lesson, classes }) => ({ name: namesOf(classes), points: groupPoints(model, lesson) }))
     .filter(({ points }) => points.length);
 }
 
+const groupPoints = (model, lesson) =>
+  model.exams.flatMap(({ lessons, groups }) =>
+    groups.filter((one) => one.lesson === lesson).map(({ images, right }) => ({ lessons, images, right })),
+  );
+
+function namesOf(classes, most = 3) {
+  const names = classes.map(({ name }) => name);
+  return names.length > most ? `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more` : listed(names);
+}
+
+/** What was named right of the images of a class when it was asked last, if that was after the last lesson. */
+const askedNow = (model, name) =>
+  model.exams.find(({ lessons }) => lessons === model.lessons.length)?.classes.find((one) => one.name === name);
+
 function curve(model, lines) {
-  if (!model.tasks.length) return [el("p", { class: "note", text: "Nothing is learned yet." })];
+  const lessons = model.lessons.length;
   const parts = [];
   if (lines.length) {
     parts.push(
-      chart(lines, model.tasks.length),
-      el("details", {}, el("summary", { text: "The same as a table" }), table(lines, model.tasks.length)),
+      chart(lines, lessons),
+      legend(lines),
+      el("details", {}, el("summary", { text: "The same as a table" }), table(lines, lessons)),
     );
   }
-  const behind = model.tasks.filter(({ task }) => lastExam(model, task)?.accuracy == null).map(({ task }) => task);
+  const behind = classesOf(model).filter(({ name }) => !askedNow(model, name));
   if (behind.length) parts.push(missing(behind, model));
   return parts;
 }
 
-function missing(tasks, model) {
-  const which =
-    tasks.length === model.tasks.length ? "any task" : `task ${tasks.join(", ").replace(/, (\d+)$/, " or $1")}`;
+function missing(behind, model) {
+  const which = behind.length === classesOf(model).length ? "its classes" : namesOf(behind);
   return el(
     "p",
     { class: "note" },
-    `No images were kept to ask about ${which} again, so how much of it was forgotten cannot be measured. Start the server with `,
+    `No images are there to ask about ${which} again, so what was forgotten of them is not measured. Start the server with `,
     el("code", { text: "--exam FOLDER" }),
     model.exact
       ? " (one sub-folder per class)."
@@ -54,58 +65,75 @@ function missing(tasks, model) {
   );
 }
 
-function lastExam(model, task) {
-  const exam = model.exams.find(({ lessons }) => lessons === model.tasks.length);
-  return exam?.tasks.find((one) => one.task === task);
-}
+// --- the lessons and their classes
 
-function card(model, task, lines) {
-  const points = lines.find((line) => line.task === task.task)?.points ?? [];
-  const first = points[0]?.accuracy;
-  const exam = lastExam(model, task.task);
-  const last = exam?.accuracy;
-  const facts = [];
-  if (first != null) facts.push(fact(points[0].lessons === task.task ? "When learned" : "First asked", shareOf(first)));
-  if (last != null) {
-    const change = last - first;
-    const kind = Math.abs(change) < 0.05 ? "" : change < 0 ? "down" : "up";
-    const points = `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}`;
-    facts.push(fact("Now", shareOf(last), kind ? el("span", { class: kind, text: points }) : null));
-  } else facts.push(fact("Now", "not measured"));
-  const chips = task.classes.map(({ name, images }) =>
-    el("li", {}, el("span", { text: name }), el("small", { text: String(images) })),
-  );
+function lessonCard(model, { lesson, classes, held_out: aside, held_out_accuracy: accuracy }) {
+  const images = classes.reduce((sum, one) => sum + one.images, 0);
+  const test = aside && accuracy != null ? `; ${inWords((aside * accuracy) / 100, aside)} of ${aside} set aside were right` : "";
   return el(
     "li",
-    { class: "card" },
-    el(
-      "div",
-      { class: "line" },
-      el("h3", { text: `Task ${task.task}` }),
-      el("span", { class: "hint", text: measuredBy(model, task, exam) }),
-    ),
-    el("dl", { class: "facts" }, ...facts),
-    el("ul", { class: "chips", "aria-label": "Classes and their numbers of images" }, ...chips),
+    { class: "card lesson-card" },
+    el("div", { class: "line" }, el("h3", { text: `Lesson ${lesson}` }), el("span", { class: "hint", text: `${counted(images, "image")}${test}` })),
+    el("ul", { class: "class-rows" }, ...classes.map((one) => classRow(model, one))),
   );
 }
 
-/** The images that the accuracy of a task is from, in words. */
-function measuredBy(model, task, exam) {
-  if (exam) return `${counted(exam.images, "image")} asked again`;
-  if (model.exact) return "each image judged by all others";
-  return task.held_out ? `${counted(task.held_out, "image")} set aside when learned` : "nothing set aside";
+function classRow(model, { name, images, expected }) {
+  const button = (text, run) => el("button", { type: "button", class: "quiet", "aria-label": `${text} ${name}`, text, onclick: () => run(name) });
+  return el(
+    "li",
+    { class: "class-row" },
+    el("span", { class: "class-name" }, tile(name), el("strong", { text: name })),
+    el("span", { class: "hint", text: counted(images, "image") }),
+    ...howWell(model, name, images, expected),
+    ...(model.can_teach ? [el("span", { class: "class-changes" }, button("Rename", rename), button("Forget", forget))] : []),
+  );
 }
 
-const fact = (name, value, more) =>
-  el("div", {}, el("dt", { text: name }), el("dd", { text: value }, ...(more ? [" ", more] : [])));
+/** What is to be expected of a class: by images asked again, or by its own, each judged by all others. */
+function howWell(model, name, images, expected) {
+  const said = (words) => el("span", { class: "expected", text: words });
+  const asked = askedNow(model, name);
+  if (asked) return [track(asked.right, asked.images), said(`${inWords(asked.right, asked.images)} of ${asked.images} asked again`)];
+  if (expected == null) return [said(model.exact ? "too few images to say what to expect" : "")];
+  const right = (expected * images) / 100;
+  return [track(right, images), said(`expect ${inWords(right, images)}`)];
+}
+
+/** A scale from 0 to 100 % with the accuracy as a mark and its interval as a band. */
+function track(right, images) {
+  const accuracy = (100 * right) / images;
+  const [low, high] = interval(right, images);
+  return svg(
+    "svg",
+    { class: "track", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "track-ground", x: 0, y: 3, width: 100, height: 4 }),
+    svg("rect", { class: "track-band", x: low, y: 2, width: high - low, height: 6 }),
+    svg("rect", { class: "track-mark", x: Math.min(98.6, Math.max(0, accuracy - 0.7)), y: 0, width: 1.4, height: 10 }),
+  );
+}
+
+/** What it knows and how well, in a sentence. */
+function summary(model) {
+  if (!model.lessons.length) return "Nothing is learned yet.";
+  const classes = classesOf(model);
+  const images = classes.reduce((sum, one) => sum + one.images, 0);
+  const judged = classes.filter(({ expected }) => expected != null);
+  const worst = [...judged].sort((a, b) => a.expected - b.expected)[0];
+  const weakest = worst && worst.expected < 90 ? ` Weakest: ${worst.name}, of which ${shareOf(worst.expected)} are expected to be named right: more images of it would help.` : "";
+  return `It knows ${counted(classes.length, "class", "classes")} by ${counted(images, "image")}, and keeps none of them.${weakest}`;
+}
 
 export function startMemory() {
   onModel((model) => {
     const lines = linesOf(model);
     const open = byId("curve").querySelector("details")?.open;
+    byId("memory-words").textContent = summary(model);
+    byId("memory-scale").hidden = !classesOf(model).some(({ name, expected }) => expected != null || askedNow(model, name));
     byId("memory-hint").textContent = model.exact ? EXACT : SET_ASIDE;
+    byId("remembers").hidden = !model.lessons.length;
     byId("curve").replaceChildren(...curve(model, lines));
     if (open) byId("curve").querySelector("details")?.setAttribute("open", "");
-    byId("tasks").replaceChildren(...model.tasks.map((task) => card(model, task, lines)));
+    byId("lessons").replaceChildren(...model.lessons.map((lesson) => lessonCard(model, lesson)));
   });
 }

@@ -1,31 +1,39 @@
-// What the server says about its model, and who wants to hear when that changes.
+// What the backend says about its model, and who wants to hear when that changes.
 
-import { getJson } from "./api.js";
+import { backend } from "./backend.js";
 import { byId } from "./dom.js";
 
 const listeners = [];
 let model = null;
 
 export const current = () => model;
-export const known = () => (model?.tasks ?? []).flatMap((task) => task.classes.map((c) => c.name));
+export const classesOf = (one) => (one?.lessons ?? []).flatMap(({ classes }) => classes);
+export const known = () => classesOf(model).map(({ name }) => name);
 
 export function onModel(listener) {
   listeners.push(listener);
   if (model) listener(model);
 }
 
+/** Take a model that came as the answer to a change. */
+export function adopt(changed) {
+  model = changed;
+  for (const listener of listeners) listener(model);
+  return model;
+}
+
 /** Ask again; gives the model, or null if the server refuses to say, which is shown. */
 export async function refresh() {
+  let found;
   try {
-    model = await getJson("model");
+    found = await backend.model();
   } catch (error) {
     byId("gone").textContent = error.message;
     byId("gone").hidden = false;
     return null;
   }
   byId("gone").hidden = true;
-  for (const listener of listeners) listener(model);
-  return model;
+  return adopt(found);
 }
 
 /** A prediction tells which model gave it: another lesson may have ended somewhere else. */

@@ -1,41 +1,51 @@
-// The page: its three views, and what stands around them.
+// The page: its views, and what stands around them.
 
-import { byId, counted, el } from "./dom.js";
-import { guardDrops } from "./files.js";
+import { addImages, startAsk } from "./ask.js";
+import { download, isModel, merge, undo } from "./changes.js";
+import { byId, counted, megabytes } from "./dom.js";
+import { chooses, guardDrops, takesModels } from "./files.js";
+import { lookAgain, startInbox } from "./inbox.js";
 import { startMemory } from "./memory.js";
-import { onModel, refresh } from "./model.js";
-import { addImages, startPredict } from "./predict.js";
+import { classesOf, current, onModel, refresh } from "./model.js";
 import { pasteImages, startTeach } from "./teach.js";
 
-const VIEWS = ["predict", "teach", "memory"];
-const view = () => (VIEWS.includes(location.hash.slice(1)) ? location.hash.slice(1) : VIEWS[0]);
+const VIEWS = ["ask", "inbox", "teach", "memory"];
+const TEACHING = ["inbox", "teach"]; // not for those who may only ask
+const views = () => (current()?.can_teach === false ? VIEWS.filter((name) => !TEACHING.includes(name)) : VIEWS);
+const view = () => (views().includes(location.hash.slice(1)) ? location.hash.slice(1) : VIEWS[0]);
 
 function showView() {
   for (const name of VIEWS) {
     const chosen = name === view();
     byId(name).hidden = !chosen;
+    byId(`tab-${name}`).hidden = !views().includes(name);
     byId(`tab-${name}`).setAttribute("aria-selected", String(chosen));
     byId(`tab-${name}`).tabIndex = chosen ? 0 : -1; // arrows move among the tabs
   }
+  byId("lesson-area").hidden = !TEACHING.includes(view());
 }
 
 function moveTab(event) {
-  const at = VIEWS.indexOf(view());
-  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: VIEWS.length - 1 }[event.key];
+  const at = views().indexOf(view());
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: views().length - 1 }[event.key];
   if (to === undefined) return;
   event.preventDefault();
-  const name = VIEWS.at(to % VIEWS.length);
+  const name = views().at(to % views().length);
   location.hash = name;
   byId(`tab-${name}`).focus();
 }
 
 function showModel(model) {
-  const classes = model.tasks.reduce((sum, task) => sum + task.classes.length, 0);
+  const classes = classesOf(model);
   document.title = `${model.name} – ovor`;
+  document.body.classList.toggle("may-teach", model.can_teach);
   byId("name").textContent = model.name;
-  const facts = [model.method, counted(classes, "class", "classes"), counted(model.tasks.length, "task")];
-  byId("about").replaceChildren(...facts.map((text) => el("span", { class: "fact", text })));
-  byId("facts").textContent = `Backbone: ${model.backbone}. The model has ${model.megabytes} MB, and no image in it.`;
+  byId("about").textContent = classes.length
+    ? `Knows ${counted(classes.length, "class", "classes")}: ${classes.map(({ name }) => name).join(", ")}`
+    : "Knows nothing yet";
+  byId("facts").textContent = `The model has ${megabytes(1e6 * model.megabytes)}, and no image in it. What turns images into numbers: ${model.backbone}.`;
+  byId("model-undo").disabled = model.can_undo === false;
+  showView();
 }
 
 for (const name of VIEWS) {
@@ -47,20 +57,28 @@ document.querySelector("[role=tablist]").addEventListener("keydown", moveTab);
 window.addEventListener("hashchange", () => {
   showView();
   refresh(); // others may have taught it meanwhile
+  if (view() === "inbox") lookAgain();
 });
 
 guardDrops();
+takesModels(document, isModel, (file) => {
+  if (current()?.can_teach) merge(file);
+});
 document.addEventListener("paste", (event) => {
   const files = [...(event.clipboardData?.files ?? [])];
   if (!files.length) return;
   event.preventDefault();
-  if (view() === "predict") addImages(files);
+  if (view() === "ask") addImages(files);
   if (view() === "teach") pasteImages(files);
 });
+byId("model-undo").addEventListener("click", () => undo());
+byId("model-download").addEventListener("click", download);
+chooses(byId("merge-choose"), byId("merge-file"), (input) => merge(input.files[0]));
 
 showView();
-startPredict();
+startAsk();
 startTeach();
 startMemory();
+startInbox();
 onModel(showModel);
 refresh();

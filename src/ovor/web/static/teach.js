@@ -1,11 +1,12 @@
-// The form of a new task: what must be mended before it is learned, and learning it.
+// The form of a lesson: what must be mended before it is learned, and learning it.
 
-import { upload } from "./api.js";
+import { backend } from "./backend.js";
 import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, nameOf, onChange, removeImages, showCount, target } from "./classes.js";
 import { byId, counted, el, megabytes } from "./dom.js";
 import { byClass, chooses, chosenFolder, takesDrops } from "./files.js";
 import { follow, isFollowing, showUpload } from "./lesson.js";
 import { current, known, onModel, refresh } from "./model.js";
+import { withNames } from "./question.js";
 
 // --- what is wrong, and what is worth knowing
 
@@ -43,8 +44,8 @@ function wrongAtAll() {
   const bytes = images.reduce((sum, { file }) => sum + file.size, 0);
   const found = [];
   if (!filled().length) found.push("Name a class and give it some images first.");
-  if (images.length > limits.images_per_task) {
-    found.push(`There are ${images.length} images, and the server takes at most ${limits.images_per_task} in a task: remove some.`);
+  if (images.length > limits.images_per_lesson) {
+    found.push(`There are ${images.length} images, and the server takes at most ${limits.images_per_lesson} in a lesson: remove some.`);
   }
   if (bytes > limits.request_bytes) {
     found.push(`The images have ${megabytes(bytes)}, and the server takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
@@ -107,14 +108,14 @@ async function learn(event) {
     showProblems(problems());
     return;
   }
-  const images = filled().flatMap((own) => own.images); // in the order of the form below
-  const counts = filled().map((own) => ({ name: nameOf(own), images: own.images.length }));
-  const stop = new AbortController();
-  const sent = (share) => showUpload(share, counts, () => stop.abort());
-  sent(0);
+  const images = filled().flatMap((own) => own.images); // in the order in which they are sent
   try {
-    const { id } = await upload("tasks", lesson(), sent, stop.signal);
-    const last = await follow(id);
+    const begun = await withNames(send);
+    if (!begun) {
+      showUpload(null);
+      return;
+    }
+    const last = await follow(begun.id);
     if (last.state === "done") clearClasses();
     else if (last.images.length) {
       blameAll(images, last.images);
@@ -129,16 +130,15 @@ async function learn(event) {
   }
 }
 
-function lesson() {
-  const form = new FormData();
-  for (const own of filled()) {
-    for (const { file } of own.images) {
-      form.append("images", file, file.name);
-      form.append("labels", nameOf(own));
-    }
-  }
-  form.append("keep_set_aside", String(byId("keep").checked && !current().exact));
-  return form;
+function send(meant, yes) {
+  for (const own of filled()) own.field.value = meant.get(nameOf(own)) ?? nameOf(own);
+  const counts = filled().map((own) => ({ name: nameOf(own), images: own.images.length }));
+  const classes = filled().map((own) => ({ name: nameOf(own), files: own.images.map(({ file }) => file) }));
+  const stop = new AbortController();
+  const sent = (share) => showUpload(share, counts, () => stop.abort());
+  sent(0);
+  const keep = byId("keep").checked && !current().exact;
+  return backend.teach(classes, { yes, keep, sent, signal: stop.signal });
 }
 
 function blameAll(images, list) {
@@ -165,6 +165,14 @@ function takeFolder(files) {
 
 export const pasteImages = (files) => addImages(target(), files);
 
+/** Let an image wait in the form under a name: for models that learn whole lessons only. */
+export function putAside(file, name) {
+  const own = all().find((one) => nameOf(one) === name) ?? all().find(isEmpty) ?? addClass();
+  own.field.value = name;
+  addImages(own, [file]);
+  location.hash = "teach";
+}
+
 export function startTeach() {
   onChange(() => {
     byId("problems").hidden = true;
@@ -180,12 +188,15 @@ export function startTeach() {
     if (!sent && all().some((own) => own.images.length)) event.preventDefault();
   });
   onModel((model) => {
+    const empty = !model.lessons.length;
     document.body.classList.toggle("drawing", model.drawing);
-    byId("more-advice").hidden = !model.exact;
+    byId("teach-title").textContent = empty ? "Teach it its first classes" : "Teach it";
+    byId("older-advice").hidden = empty;
+    byId("more-advice").hidden = !model.exact || empty;
     byId("keep-choice").hidden = model.exact; // such a model sets no image aside
     byId("images-advice").textContent = model.drawing
-      ? "This model knows drawings, white on black: ten a class are a start, and you may draw them here."
-      : "Ten a class are a start.";
+      ? "Ten drawings a class are a start, white on black; you may draw them here."
+      : "Ten photographs a class are a start.";
     if (model.learning && !isFollowing()) follow(model.learning);
     update();
   });

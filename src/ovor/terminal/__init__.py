@@ -1,0 +1,1 @@
+"""What people see of a command: text that steers no terminal, and rich's tables and bars."""

@@ -1,0 +1,95 @@
+// Changes to the whole model: undo, rename, forget, merge; and taking it along.
+
+import { backend } from "./backend.js";
+import { announce, byId, counted, el } from "./dom.js";
+import { adopt, classesOf, current } from "./model.js";
+import { ask, withConsent } from "./question.js";
+
+/** Do a change, and say what came of it or why not. */
+async function change(words, run) {
+  const before = classesOf(current());
+  try {
+    const model = await run();
+    if (!model) return;
+    adopt(model);
+    tell(`${words} ${difference(before, classesOf(model))}`.trim());
+  } catch (error) {
+    tell(error.message, true);
+  }
+}
+
+/** What has changed between two lists of classes, in a sentence or none. */
+function difference(before, after) {
+  const count = (list, name) => list.find((one) => one.name === name)?.images;
+  const gone = before.filter(({ name }) => count(after, name) === undefined).map(({ name }) => `“${name}” is gone`);
+  const others = after
+    .filter(({ name, images }) => count(before, name) !== images)
+    .map(({ name, images }) => `“${name}” ${count(before, name) === undefined ? "is there with" : "has"} ${counted(images, "image")}`);
+  const parts = [...gone, ...others];
+  const more = parts.length > 6 ? ` and ${parts.length - 6} more changes` : "";
+  return parts.length ? `${parts.slice(0, 6).join(", ")}${more}.` : "";
+}
+
+/** A line at the top of the page that goes when it is read. */
+export function tell(words, bad = false) {
+  const close = el("button", { type: "button", class: "quiet", text: "Close" });
+  close.addEventListener("click", () => {
+    byId("told").hidden = true;
+  });
+  byId("told").className = `told${bad ? " bad" : ""}`;
+  byId("told").replaceChildren(el("span", { text: words }), close);
+  byId("told").hidden = false;
+  announce(words);
+}
+
+export async function undo(what = "the last change") {
+  const sure = await ask({
+    title: `Undo ${what}?`,
+    words: ["The model becomes what it was before its last change, whoever made it. A second undo takes this one back."],
+    choices: [["undo", "Undo"]],
+  });
+  if (!sure) return;
+  await change("Undone.", () => backend.undo());
+  byId("outcome").hidden = true;
+}
+
+export async function rename(name) {
+  const said = await ask({
+    title: `Rename “${name}”`,
+    field: { label: "New name", value: name },
+    choices: [["rename", "Rename"]],
+  });
+  if (!said || said.text === name) return;
+  const run = (yes) => backend.rename(name, said.text, { yes });
+  await change(`“${name}” is called “${said.text}” from now on.`, () => withConsent(run));
+}
+
+export async function forget(name) {
+  const sure = await ask({
+    title: `Forget “${name}”?`,
+    words: ["It will not be recognised any more: its name, its count and its part in telling the classes apart go. This cannot be undone: what was taken out on purpose does not come back, unless it is taught again."],
+    choices: [["forget", `Forget “${name}”`]],
+  });
+  if (sure) await change("Forgotten.", () => backend.forget(name));
+}
+
+export const isModel = (file) => /\.ovor$/i.test(file.name);
+
+export async function merge(file) {
+  const sure = await ask({
+    title: `Merge ${file.name} into this model?`,
+    words: ["Afterwards it knows the classes of both; images of classes that both know are added up. Both must be of the same backbone. Undo takes it back."],
+    choices: [["merge", "Merge"]],
+  });
+  if (sure) await change(`${file.name} is merged.`, () => withConsent((yes) => backend.merge(file, { yes })));
+}
+
+export async function download() {
+  try {
+    const address = URL.createObjectURL(await backend.download());
+    el("a", { href: address, download: current().name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  } catch (error) {
+    tell(error.message, true);
+  }
+}

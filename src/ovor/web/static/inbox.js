@@ -1,0 +1,178 @@
+// What waits to be named: images that were called unknown or answered without much confidence.
+
+import { backend } from "./backend.js";
+import { tell } from "./changes.js";
+import { announce, byId, counted, el, paint, percent } from "./dom.js";
+import { follow, isFollowing } from "./lesson.js";
+import { current, onModel } from "./model.js";
+import { withNames } from "./question.js";
+
+let boxes = []; // the check boxes of the images, in the order of the page
+let last = null; // the box that was clicked before, where a range begins
+let groups = []; // [{all, own}]: the box of a group and those of its images
+
+const WHERE = {
+  memory: "They are in the server’s memory alone, and gone when it stops; started with --inbox FOLDER it keeps them there.",
+  nothing: "This server was started without an inbox.",
+  folder: "They are kept in the folder that the server was started with (--inbox), until they are taught or thrown away.",
+};
+
+const inWords = (image) =>
+  image.label === "unknown" ? `unknown – most like ${image.likeliest}` : `${image.label}? ${percent(image.confidence)}`;
+
+const chosen = () => boxes.filter((box) => box.checked);
+const ids = () => chosen().map((box) => box.value);
+
+// --- pictures, when they come into sight
+
+const sight = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      sight.unobserve(target);
+      backend.inboxPicture(target.dataset.id).then((blob) => paint(target, blob), () => {});
+    }
+  },
+  { rootMargin: "200px" },
+);
+
+function picture(image) {
+  const frame = el("span", { class: "thumb", "data-id": image.id });
+  const box = el("input", { type: "checkbox", value: image.id });
+  const words = el("span", { class: "inbox-words", text: inWords(image) });
+  box.addEventListener("click", (event) => range(box, event.shiftKey));
+  boxes.push(box);
+  sight.observe(frame);
+  return el("li", {}, el("label", { class: "waiting", title: image.image }, box, frame, words));
+}
+
+function groupCard({ group, images, likeliest }, number, found) {
+  const own = images.map((id) => found.get(id)).filter(Boolean);
+  const first = boxes.length;
+  const all = el("input", { type: "checkbox" });
+  const title = likeliest ? `Group ${number}, most like ${likeliest}` : `Group ${number}`;
+  const card = el(
+    "section",
+    { class: "group", "aria-label": title, "data-group": group },
+    el("label", { class: "check" }, all, el("strong", { text: title }), el("span", { class: "hint", text: counted(own.length, "image") })),
+    el("ul", { class: "inbox" }, ...own.map(picture)),
+  );
+  const mine = boxes.slice(first);
+  all.addEventListener("change", () => {
+    for (const box of mine) box.checked = all.checked;
+    update();
+  });
+  groups.push({ all, own: mine });
+  return card;
+}
+
+/** Shift and a click choose all between the last click and this one. */
+function range(box, shift) {
+  if (shift && last && boxes.includes(last)) {
+    const [from, to] = [boxes.indexOf(last), boxes.indexOf(box)].sort((a, b) => a - b);
+    for (const between of boxes.slice(from, to + 1)) between.checked = box.checked;
+  }
+  last = box;
+  update();
+}
+
+function update() {
+  for (const { all, own } of groups) {
+    const some = own.filter((box) => box.checked).length;
+    all.checked = some === own.length;
+    all.indeterminate = some > 0 && some < own.length;
+  }
+  const count = chosen().length;
+  byId("inbox-count").textContent = count ? `${counted(count, "image")} selected` : "Select images, or a whole group, and say what they are.";
+  byId("inbox-teach").disabled = byId("inbox-throw").disabled = byId("inbox-name").disabled = !count;
+  byId("inbox-all").textContent = count === boxes.length && count ? "Select none" : "Select all";
+}
+
+function show(found) {
+  const kept = new Set(ids());
+  [boxes, groups, last] = [[], [], null];
+  const images = new Map(found.images.map((image) => [image.id, image]));
+  const cards = found.groups.map((group, i) => groupCard(group, i + 1, images));
+  sight.takeRecords();
+  byId("inbox-groups").replaceChildren(...cards);
+  for (const box of boxes) box.checked = kept.has(box.value);
+  byId("inbox-where").textContent = WHERE[found.kept];
+  byId("inbox-work").hidden = !boxes.length;
+  byId("inbox-empty").hidden = boxes.length > 0;
+  const badge = byId("waiting");
+  badge.hidden = !boxes.length;
+  badge.textContent = boxes.length ? ` ${boxes.length}` : "";
+  update();
+}
+
+let asking = false;
+let again = false;
+
+/** Look what waits; while it is looked, once more is enough. */
+export async function lookAgain() {
+  if (!current()?.can_teach || !current().lessons.length) return;
+  again = true;
+  if (asking) return;
+  asking = true;
+  try {
+    while (again) {
+      again = false;
+      show(await backend.inbox());
+    }
+  } catch (error) {
+    byId("inbox-where").textContent = error.message;
+  } finally {
+    asking = false;
+  }
+}
+
+async function teach(event) {
+  event.preventDefault();
+  const name = byId("inbox-name").value.trim().normalize("NFC");
+  if (!name || !chosen().length) {
+    byId("inbox-name").focus();
+    return;
+  }
+  if (isFollowing()) return;
+  const taught = ids();
+  try {
+    const begun = await withNames((meant, yes) => backend.inboxTeach(taught, meant.get(name) ?? name, { yes }));
+    if (!begun) return;
+    byId("inbox-name").value = "";
+    const end = await follow(begun.id);
+    if (end.state === "done") {
+      for (const box of boxes) if (taught.includes(box.value)) box.checked = false;
+      await lookAgain();
+    }
+  } catch (error) {
+    tell(error.message, true);
+  }
+}
+
+async function throwAway() {
+  const gone = ids();
+  try {
+    await backend.inboxThrowAway(gone);
+    await lookAgain();
+    announce(`${counted(gone.length, "image")} thrown away.`);
+  } catch (error) {
+    tell(error.message, true);
+  }
+  (boxes[0] ?? byId("tab-inbox")).focus();
+}
+
+export function startInbox() {
+  byId("inbox-work").addEventListener("submit", teach);
+  byId("inbox-throw").addEventListener("click", throwAway);
+  byId("inbox-all").addEventListener("click", () => {
+    const all = chosen().length < boxes.length;
+    for (const box of boxes) box.checked = all;
+    update();
+  });
+  let version = null;
+  onModel((model) => {
+    if (model.version === version) return; // a lesson changes what waits, and how it is grouped
+    version = model.version;
+    lookAgain();
+  });
+}

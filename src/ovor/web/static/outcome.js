@@ -1,0 +1,75 @@
+// What came of a lesson, in a card as green, amber or red as its report's verdict.
+
+import { announce, byId, counted, el, listed, sleep } from "./dom.js";
+import { undo } from "./changes.js";
+import { refresh } from "./model.js";
+
+const TITLES = {
+  good: "Learned well",
+  fair: "Learned, with doubts",
+  poor: "Learned poorly: do not rely on it yet",
+};
+
+export const hideOutcome = () => {
+  byId("outcome").hidden = true;
+};
+
+/** Show how a lesson has ended. */
+export async function showOutcome(state) {
+  const model = await refresh();
+  byId("problems").hidden = true; // they were about another time
+  if (state.state === "done") done(state, model);
+  else if (state.state === "cancelled") show("", "Cancelled.", ["The model is as it was before."]);
+  else show("poor", "This was not learned.", [state.error, ...state.notes]);
+}
+
+function done(state, model) {
+  examined();
+  const { report } = state;
+  const counts = listed(state.classes.map(({ name, images }) => `${name} (${images})`));
+  const several = (model?.lessons ?? []).flatMap(({ classes }) => classes).length > 1;
+  const words = [several && report?.verdict ? expected(report) : "", older(report?.older), ...state.notes];
+  show(report?.verdict ?? "", `${TITLES[report?.verdict] ?? "Learned"}: ${counts}.`, words, report?.advice, [
+    el("a", { href: "#ask", class: "button", text: "Try it" }),
+    el("a", { href: "#memory", class: "button", text: "See what it remembers" }),
+    el("button", { type: "button", text: "Undo this lesson", onclick: () => undo(`the lesson about ${counts}`) }),
+  ]);
+}
+
+/** What to expect of new images, by the report of a lesson. */
+function expected({ by, judged, expected: share, interval, chance, of_taught: taught }) {
+  if (share == null && taught != null) return `Of the images that it was taught it names ${taught} % right, which promises nothing for others.`;
+  if (share == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
+  const [low, high] = interval.map(Math.round);
+  const how = by === "held-out" ? "not learned from" : "each judged by all others";
+  return `Of new images like these expect ${share} % named right (${low} to ${high} %, by ${counted(judged, "image")}, ${how}; guessing gives ${Math.round(chance)} %).`;
+}
+
+/** What became of older classes. */
+function older(found) {
+  if (!found?.classes?.length) return "";
+  if (found.lost < 0.5) return "Older classes are recognised as before, as far as can be estimated without their images.";
+  return `Of older classes about ${counted(Math.round(found.lost), "image")} in 100 are now taken for a new class (estimated, without their images).`;
+}
+
+/** What was set aside is asked again after the lesson has ended: look for that a few times. */
+async function examined() {
+  for (const seconds of [1, 2, 4, 8, 16]) {
+    await sleep(seconds);
+    const model = await refresh();
+    if (!model || model.exams.some(({ lessons }) => lessons === model.lessons.length)) return;
+  }
+}
+
+export function show(kind, title, words, advice = [], buttons = []) {
+  const said = words.filter(Boolean);
+  byId("outcome").className = `card outcome ${kind}`;
+  byId("outcome").replaceChildren(
+    el("h2", { text: title }),
+    ...said.map((text) => el("p", { text })),
+    ...(advice?.length ? [el("h3", { text: "What would help" }), el("ul", { class: "advice" }, ...advice.map((text) => el("li", { text })))] : []),
+    ...(buttons.length ? [el("p", { class: "buttons" }, ...buttons)] : []),
+  );
+  byId("outcome").hidden = false;
+  announce([title, ...said, ...(advice ?? [])].join(" "));
+}

@@ -1,0 +1,113 @@
+"""Teaching: what came of a lesson is as green, amber or red as it is good."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ..browser import drop
+from .conftest import Open
+from .stub import ALIKE, GARDEN, calls, done, lesson
+
+
+def teach(page: Page, folder: Path, name: str = "owl") -> None:
+    """Fill in the form with the images of a folder, and send it."""
+    page.get_by_label("Class name").nth(0).fill(name)
+    drop(page.locator(".class").nth(0), sorted(folder.iterdir()))
+    expect(page.locator("#tally")).to_contain_text("1 class, 3 images")
+    page.get_by_role("button", name="Learn", exact=True).click()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "accuracy", "title", "tint"),
+    [
+        ("good", 95.0, "Learned well: owl (12).", "--tint"),
+        ("fair", 78.0, "Learned, with doubts: owl (12).", "--warn-tint"),
+        ("poor", 0.0, "Learned poorly: do not rely on it yet: owl (12).", "--bad-tint"),
+    ],
+)
+def test_the_card_of_a_lesson_has_the_colour_of_its_verdict(
+    show: Open, drawings: Path, verdict: str, accuracy: float, title: str, tint: str
+) -> None:
+    advice = [] if verdict == "good" else ["owl: 12 images: add about 10."]
+    page = show(view="teach", lesson=done(verdict, accuracy, advice))
+    teach(page, drawings / "owl")
+    card = page.locator("#outcome")
+    expect(card.locator("h2")).to_have_text(title)
+    expect(card).to_contain_text(f"expect {accuracy:g} % named right (65 to 99 %, by 12 images")
+    expect(card.locator(".advice li")).to_have_text(advice)
+    expect(page.locator("#status")).to_contain_text(title)
+    wanted = page.evaluate(
+        "(name) => { const probe = document.createElement('canvas').getContext('2d');"
+        " probe.fillStyle = getComputedStyle(document.body).getPropertyValue(name);"
+        " const [r, g, b] = probe.fillStyle.match(/[0-9a-f]{2}/g).map((c) => parseInt(c, 16));"
+        " return `rgb(${r}, ${g}, ${b})`; }",
+        tint,
+    )
+    expect(card).to_have_css("background-color", wanted)
+
+
+def test_without_a_verdict_the_card_has_no_colour(show: Open, drawings: Path) -> None:
+    page = show(view="teach", lesson=done(None))
+    teach(page, drawings / "owl")
+    expect(page.locator("#outcome h2")).to_have_text("Learned: owl (12).")
+    assert page.locator("#outcome").get_attribute("class") == "card outcome "
+
+
+def test_a_lesson_that_failed_is_red_and_says_why(show: Open, drawings: Path) -> None:
+    failed: dict[str, Any] = done(None, state="failed", error="The disk is full.")
+    page = show(view="teach", lesson=failed)
+    teach(page, drawings / "owl")
+    expect(page.locator(".outcome.poor")).to_contain_text("This was not learned.The disk is full.")
+    expect(page.get_by_label("Class name").nth(0)).to_have_value("owl")  # nothing is lost
+    page.get_by_role("button", name="Remove class").nth(0).click()
+
+
+def test_a_lesson_can_be_undone_from_its_card(show: Open, drawings: Path) -> None:
+    after = {"lessons": [*GARDEN["lessons"], lesson(3, owl=12)]}
+    before = {"lessons": GARDEN["lessons"]}
+    page = show(view="teach", lesson=done(), after=after, before=before)
+    teach(page, drawings / "owl")
+    expect(page.locator("#about")).to_contain_text("owl")
+    page.get_by_role("button", name="Undo this lesson").click()
+    page.get_by_role("dialog", name="Undo the lesson about owl (12)?").get_by_role(
+        "button", name="Undo"
+    ).click()
+    expect(page.locator("#told")).to_contain_text("Undone. \u201cowl\u201d is gone.")
+    expect(page.locator("#about")).not_to_contain_text("owl")
+    expect(page.locator("#outcome")).to_be_hidden()
+
+
+def test_more_images_of_a_known_class_are_welcome(show: Open, drawings: Path) -> None:
+    page = show(view="teach", lesson=done())
+    expect(page.locator("#form")).to_contain_text("more images of known ones are welcome")
+    teach(page, drawings / "fish", "fish")
+    expect(page.locator("#outcome")).to_be_visible()
+    assert [call["labels"] for call in calls(page, "teach")] == ["fish 3"]
+
+
+def test_fish_beside_fish_is_asked_about(show: Open, drawings: Path) -> None:
+    page = show(view="teach", lesson=done(), refuse={"teach": ALIKE})
+    question = page.get_by_role("dialog", name="Is \u201cFish\u201d the same as \u201cfish\u201d?")
+    teach(page, drawings / "fish", "Fish")
+    question.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_label("Class name").nth(0)).to_have_value("Fish")
+    page.get_by_role("button", name="Learn", exact=True).click()
+    question.get_by_role("button", name="Yes, it is").click()
+    expect(page.locator("#outcome")).to_be_visible()
+    teach(page, drawings / "fish", "Fish")
+    question.get_by_role("button", name="No, \u201cFish\u201d is another class").click()
+    expect(page.locator("#outcome")).to_be_visible()
+    said = [(call["labels"], call["yes"]) for call in calls(page, "teach")]
+    assert said[2:] == [("fish 3", False), ("Fish 3", False), ("Fish 3", True)]
+
+
+def test_what_becomes_of_older_classes_is_said(show: Open, drawings: Path) -> None:
+    lost = {"class": "fish", "expected": 80.0, "lost": 12.0, "to": "owl"}
+    for points, words in ((12.0, "about 12 images in 100 are now taken"), (0.1, "as before")):
+        last = done()
+        last["report"]["older"] = {"how": "estimated", "lost": points, "classes": [lost]}
+        page = show(view="teach", lesson=last)
+        teach(page, drawings / "owl")
+        expect(page.locator("#outcome")).to_contain_text(words)
