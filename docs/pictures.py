@@ -163,7 +163,7 @@ def some_known_and_one_unknown(root: Path) -> list[Path]:
     found = []
     for name, unknown in (("fish", False), ("lollipop", False), ("train", False), ("teapot", True)):
         images = sorted(draw(root / "ask", [name], 20, first=60).glob(f"{name}/*.png"))
-        said = model.predict(images)
+        said = model.classify(images)
         right = said.unknown if unknown else (said.labels == name) & ~said.unknown
         found.append(root / f"{name}.png")
         shutil.copy(images[int(right.argmax())], found[-1])

@@ -15,8 +15,12 @@ __all__ = ["Classifier", "OvorError", "Predictions", "Run", "settings"]
 
 def __getattr__(name: str) -> Any:
     """What needs torch is imported when it is first asked for: help must not wait for it."""
-    if name in ("Classifier", "Predictions"):
-        from ovor.classifier import model
+    if name == "Classifier":
+        from ovor.classifier.model import Classifier
 
-        return getattr(model, name)
+        return Classifier
+    if name == "Predictions":
+        from ovor.classifier.prediction import Predictions
+
+        return Predictions
     raise AttributeError(f"module 'ovor' has no attribute {name!r}")

@@ -38,7 +38,7 @@ def model(name: str) -> Classifier:
 
 def same(one: Classifier, other: Classifier) -> None:
     images, _ = noisy(["a", "b", "c"], 3, seed=1)
-    ours, theirs = one.predict(images), other.predict(images)
+    ours, theirs = one.classify(images), other.classify(images)
     assert list(ours.labels) == list(theirs.labels)
     assert np.array_equal(ours.confidences, theirs.confidences)
 
@@ -103,8 +103,8 @@ def test_one_onnx_file_of_a_network_of_timms_predicts_the_same(tmp_path: Path) -
         model = ovor.Classifier(NETWORKS[kind](tmp_path / kind[5:]), batch_size=8)
         model.fit(images, labels)
         assert export_onnx(model, tmp_path / "m.onnx") <= 1e-4
-        exported = OnnxClassifier.load(tmp_path / "m.onnx").predict(images)
-        assert list(exported.labels) == list(model.predict(images).labels)
+        exported = OnnxClassifier.load(tmp_path / "m.onnx").classify(images)
+        assert list(exported.labels) == list(model.predict(images))
 
 
 def test_one_onnx_file_of_another_is_refused(tmp_path: Path) -> None:

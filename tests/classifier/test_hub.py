@@ -178,7 +178,7 @@ def test_no_path_of_this_machine_is_published(
     with pytest.raises(OvorError, match=r"needs the backbone tiny\.safetensors"):
         Classifier.load(tmp_path / "got.ovor")
     model = Classifier.load(tmp_path / "got.ovor", backbone=str(backbone))
-    assert model.predict(images).labels.tolist() == labels
+    assert model.predict(images).tolist() == labels
 
 
 # --- the page

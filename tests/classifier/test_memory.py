@@ -213,11 +213,11 @@ def test_a_renamed_class_answers_by_its_new_name(
     backbone: str, data: tuple[Arrays, list[str]], tested: Arrays
 ) -> None:
     model = taught(backbone, data, list(range(40)))
-    before = model.predict(tested).labels
+    before = model.predict(tested)
     model.rename("ant", "emmet")
-    assert model.predict(tested).labels.tolist() == ["emmet" if n == "ant" else n for n in before]
+    assert model.predict(tested).tolist() == ["emmet" if n == "ant" else n for n in before]
     model.undo()
-    assert model.predict(tested).labels.tolist() == before.tolist()
+    assert model.predict(tested).tolist() == before.tolist()
 
 
 def test_once_leaves_out_what_was_learned(
@@ -324,7 +324,7 @@ def test_saved_and_loaded_it_says_the_same(
     model = taught(backbone, data, list(range(40)))
     model.save(tmp_path / "m.ovor")
     loaded = Classifier.load(tmp_path / "m.ovor", device="cpu")
-    for one, other in zip(model.predict(tested), loaded.predict(tested), strict=True):
+    for one, other in zip(model.classify(tested), loaded.classify(tested), strict=True):
         assert one.tolist() == other.tolist()
     assert np.array_equal(model.predict_proba(tested), loaded.predict_proba(tested))
     loaded.learn(data[0][:3], data[1][:3])

@@ -140,7 +140,7 @@ def test_predicts_the_same_labels_and_unknown_flags(
 ) -> None:
     flags = set()
     for folder in (labelled, strange):
-        mine, other = model.predict(folder), theirs.predict(folder)
+        mine, other = model.classify(folder), theirs.classify(folder)
         assert other.labels.tolist() == mine.labels.tolist()
         assert other.unknown.tolist() == mine.unknown.tolist()
         np.testing.assert_allclose(other.confidences, mine.confidences, **CLOSE)
@@ -173,7 +173,7 @@ def test_every_method(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     export_onnx(model, tmp_path / "m.onnx")
     theirs = OnnxClassifier.load(tmp_path / "m.onnx")
     assert_same(model, theirs, SIX)
-    assert theirs.predict(SIX).labels.tolist() == model.predict(SIX).labels.tolist()
+    assert theirs.predict(SIX).tolist() == model.predict(SIX).tolist()
 
 
 @pytest.mark.filterwarnings("error:Initializing zero-element tensors")
@@ -235,7 +235,7 @@ def test_shapes(exported: Path) -> None:
 
 def test_names_in_any_script(small: Path, traced: Traced) -> None:
     theirs = OnnxClassifier.load(small)
-    assert theirs.predict(traced.images).labels.tolist() == NAMES
+    assert theirs.predict(traced.images).tolist() == NAMES
     assert_same(traced.model, theirs, traced.images)
 
 
@@ -247,7 +247,7 @@ def test_predicts_without_torch(exported: Path, labelled: Path, model: Classifie
     done = in_new_process("predict", exported, labelled, "--json", code=code)
     assert (done.returncode, done.stderr) == (0, "")
     rows = json.loads(done.stdout)
-    mine = model.predict([row["image"] for row in rows])
+    mine = model.classify([row["image"] for row in rows])
     assert [row["best"][0]["class"] for row in rows] == mine.labels.tolist()
     assert [row["unknown"] for row in rows] == mine.unknown.tolist()
 

@@ -1,6 +1,8 @@
 """One way from an image to a prediction, whoever asks."""
 
 import json
+import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from ovor.classifier.prediction import (
     predict_images,
     predict_readable,
     predict_views,
+    row,
 )
 
 NAMES = np.array(["ant", "bee", "cow"], object)
@@ -30,6 +33,8 @@ def test_a_row_names_the_likeliest_classes_in_order() -> None:
     assert found.as_json(1) == {
         "label": "bee",
         "unknown": False,
+        "likeliest": "bee",
+        "confidence": 0.5,
         "margin": 0.123457,
         "best": [{"class": "bee", "confidence": 0.5}],
     }
@@ -42,9 +47,57 @@ def test_what_no_task_claims_is_unknown_but_has_a_likeliest_class() -> None:
     assert (labels.tolist(), confidences.tolist(), unknown.tolist()) == (["cow"], [0.7], [True])
 
 
+def test_a_row_is_of_an_image_or_says_why_it_cannot_be_read() -> None:
+    found = Prediction(NAMES, np.array([0.1, 0.2, 0.7]), margin=-0.1)
+    assert list(row("a.png", found, 3)) == [
+        *("image", "label", "unknown", "likeliest", "confidence", "margin", "best")
+    ]
+    assert row("a.png", found, 1)["likeliest"] == "cow"
+    assert row("b.png", OvorError("It is empty."), 1) == {"image": "b.png", "error": "It is empty."}
+
+
+def test_predict_gives_labels_of_known_classes(model: Classifier, labelled: Path) -> None:
+    found = model.predict(labelled)
+    assert isinstance(found, np.ndarray)
+    assert found.shape == (18,)
+    assert set(found) <= set(model.classes_)
+    assert found.tolist() == model.classify(labelled).labels.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [str(label) for label in found] == found.tolist()
+        first, second = found[:2]
+        assert pickle.loads(pickle.dumps(found)).tolist() == found.tolist()
+    assert [first, second] == found.tolist()[:2]
+
+
+def test_who_still_takes_three_arrays_is_told_what_to_write(
+    model: Classifier, labelled: Path
+) -> None:
+    expected = model.classify(labelled)
+    found = model.predict(labelled)
+    with pytest.deprecated_call(match=r"model\.classify\(images\)") as told:
+        labels, confidences, unknown = found
+    assert told[0].filename == __file__
+    for name, column in zip(expected._fields, (labels, confidences, unknown), strict=True):
+        np.testing.assert_array_equal(column, getattr(expected, name))
+        with pytest.deprecated_call(match=rf"for \.{name} write `labels, confidences") as told:
+            np.testing.assert_array_equal(getattr(found, name), column)
+        assert told[0].filename == __file__
+    with pytest.raises(AttributeError, match="classify"):
+        _ = found[:2].unknown  # a part does not know
+
+
+def test_three_labels_are_never_taken_for_three_arrays(model: Classifier, labelled: Path) -> None:
+    found = model.predict(sorted(labelled.glob("sun/*.png")))
+    with pytest.raises(OvorError, match=r"for three labels unpack `\.tolist\(\)`"):
+        _labels, _confidences, _unknown = found
+    first, second, third = found.tolist()
+    assert [first, second, third] == list(found)
+
+
 def test_no_image_has_no_prediction(model: Classifier) -> None:
     assert predict_views(model, []) == []
-    assert [len(column) for column in model.predict([])] == [0, 0, 0]
+    assert [len(column) for column in model.classify([])] == [0, 0, 0]
     assert model.predict_proba([]).shape == (0, 6)
 
 
@@ -55,7 +108,7 @@ def test_python_and_the_terminal_say_the_same(
     paths = sorted(labelled.glob("*/*.png")) * 3
     assert len(paths) > BATCH
     found = list(predict_images(model, paths))
-    labels, confidences, unknown = model.predict(paths)
+    labels, confidences, unknown = model.classify(paths)
     assert labels.tolist() == [p.likeliest for p in found]
     assert confidences.tolist() == [p.confidence for p in found]
     assert unknown.tolist() == [p.unknown for p in found]
@@ -85,4 +138,4 @@ def test_settings_are_not_checked_again_for_every_image(
         pytest.fail("the settings were checked while predicting")
 
     monkeypatch.setattr(Estimator, "run", checked_again)
-    assert len(model.predict(labelled).labels) == 18
+    assert len(model.predict(labelled)) == 18

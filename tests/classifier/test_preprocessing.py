@@ -172,7 +172,7 @@ def test_an_export_is_fed_the_same(backbone: Path, tmp_path: Path) -> None:
     assert (said["size"], said["interpolation"]) == (21, "bicubic")
     assert "bicubic" in said["resize"]
     images, _ = noisy(CLASSES, 3, seed=3)
-    ours = model.predict(images)
-    found = theirs.predict(images)
+    ours = model.classify(images)
+    found = theirs.classify(images)
     assert found.labels.tolist() == ours.labels.tolist()
     np.testing.assert_allclose(found.confidences, ours.confidences, atol=1e-4)

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from command import in_new_process, ovor, start
+from drawings import draw
+from ovor import Classifier
 from ovor.cli import COMMANDS
 from ovor.cli.run import parse_run
 from ovor.config import RUN, Run
@@ -56,6 +59,26 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
     done = in_new_process(code=code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: ovor") == len(COMMANDS) + 1
+
+
+@pytest.mark.parametrize("backbone", ["embedded", "tiny.safetensors"])
+def test_one_image_waits_for_torch_and_little_else(
+    backbone: str, tiny_backbone: str, tmp_path: Path
+) -> None:
+    """What torch imports on the way to a few of its functions takes as long as torch itself."""
+    for suffix in (".safetensors", ".json"):
+        (tmp_path / f"tiny{suffix}").symlink_to(Path(tiny_backbone).with_suffix(suffix))
+    draw(tmp_path / "images", ["owl", "sun"], 2)
+    with chdir(tmp_path):
+        Classifier(backbone, device="cpu").learn("images").save("m.ovor")
+    late = ["sympy", "scipy", "sklearn", "timm", "torchvision", "lightning", "huggingface_hub"]
+    code = (
+        "import sys; from ovor.cli import main; main()\n"
+        f"found = [name for name in {[*late, 'torch._dynamo']} if name in sys.modules]\n"
+        "assert not found, found"
+    )
+    done = in_new_process("predict", "m.ovor", "images/owl/000.png", code=code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

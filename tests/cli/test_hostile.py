@@ -220,6 +220,7 @@ class Case:
 
 LEARN, TRAIN, LEARN_NEW = "learn m.ovor new", "learn l2.ovor new", " ".join(NEW)
 INSPECT, PREDICT = "inspect m.ovor", "predict m.ovor image.png"
+STOP = "predict m.ovor --on-error stop"
 CORRECT, UNLEARN = "correct a.ovor --to bee", "unlearn a.ovor old"
 MERGE = "merge c.ovor a.ovor b.ovor"
 UNLIKE = "is not a file that ovor wrote"
@@ -378,7 +379,7 @@ FOLDERS = [
     Case("address", nothing, "evaluate m.ovor s3://a/b", "s3://a/b is an address, and nothing"),
     Case("address", nothing, "learn m.ovor gs://a/b --label x", "gs://a/b is an address"),
     Case("address", nothing, "forget a.ovor ant --images http://a/b", "http://a/b is an address"),
-    Case("address", nothing, "predict m.ovor https://a.b/c.png", "download it first"),
+    Case("address", nothing, f"{STOP} https://a.b/c.png", "download it first"),
     Case("empty class", folder("new/elk"), LEARN, "No images in 'elk' of new: add some"),
     Case("no images", holds("new/elk/notes.txt", b"x"), LEARN, "No images in 'elk' of new"),
     Case("hidden only", folder("new/elk", ".1.png"), LEARN, "No images in 'elk' of new"),
@@ -457,10 +458,10 @@ IMAGES = [
     ),
     Case("way out", holds("new/cat/a.jpg", b""), LEARN, "leave such images out (--on-error skip)"),
     Case("text", holds(PICTURE, b"no picture"), LEARN, f"{PICTURE} cannot be read"),
-    Case("text", holds(PICTURE, b"no picture"), "predict m.ovor new", f"{PICTURE} cannot be read"),
+    Case("text", holds(PICTURE, b"no picture"), f"{STOP} new", f"{PICTURE} cannot be read"),
     Case("text", holds("old/ant/a.gif", b"x"), "evaluate m.ovor old", "old/ant/a.gif cannot be"),
     Case("bomb", holds(PICTURE, bomb()), LEARN, "bad.png has more than 89 million pixels, which"),
-    Case("bomb", holds(PICTURE, bomb()), f"predict m.ovor {PICTURE}", "make it smaller"),
+    Case("bomb", holds(PICTURE, bomb()), f"{STOP} {PICTURE}", "make it smaller"),
     Case("floats", holds("new/cat/a.tif", FLOAT_TIFF), LEARN, "save it with 8 or 16 bits"),
     Case("cut PNG", holds(PICTURE, BROKEN_PNG), LEARN, f"{PICTURE} cannot be read (image file is"),
     Case("line break", holds("new/cat/a\nb.png", b""), LEARN, r"new/cat/a\nb.png cannot be read"),
@@ -476,13 +477,13 @@ IMAGES = [
     Case("none piped", nothing, f"{CORRECT} -", "There is no image given: give files"),
     Case("no image", folder("empty"), f"{CORRECT} empty", "There is no image in empty"),
     Case("text", holds("old/ant/a.png", b"x"), UNLEARN, "old/ant/a.png cannot be read"),
-    Case("missing", nothing, "predict m.ovor a.png", "a.png cannot be read, as there is no such"),
-    Case("missing", nothing, "predict m.ovor ~a.png", "~a.png cannot be read, as there is no"),
+    Case("missing", nothing, f"{STOP} a.png", "a.png cannot be read, as there is no such"),
+    Case("missing", nothing, f"{STOP} ~a.png", "~a.png cannot be read, as there is no"),
     Case("no image", folder("empty"), "predict m.ovor empty", "There is no image in empty"),
     Case("none given", nothing, "predict m.ovor", "There is no image given: give files"),
     Case("none piped", nothing, "predict m.ovor -", "There is no image given: give files"),
-    Case("in JSON", holds(PICTURE, b""), "predict m.ovor new --json", "bad.png cannot be read"),
-    Case("skipped", nothing, "predict m.ovor image.png/x --on-error stop", "cannot be read (Not a"),
+    Case("in JSON", holds(PICTURE, b""), f"{STOP} new --json", "bad.png cannot be read"),
+    Case("skipped", nothing, f"{STOP} image.png/x", "cannot be read (Not a"),
 ]
 
 ARGUMENTS = [
@@ -666,7 +667,7 @@ def test_a_name_that_is_not_utf8_goes_out_as_it_came(world: Path) -> None:
 
 def test_an_error_in_a_late_batch_prints_no_early_one(world: Path) -> None:
     images = ["image.png"] * 40
-    done = ovor("predict", "m.ovor", *images, "gone.png")
+    done = ovor("predict", "m.ovor", *images, "gone.png", "--on-error", "stop")
     assert (done.returncode, done.stdout) == (1, "")
     done = ovor("predict", "m.ovor", *images, "gone.png", "--on-error", "skip")
     assert done.returncode == 0
@@ -748,7 +749,8 @@ PYTHON: list[tuple[Act, str]] = [
     (lambda m: m.predict(Image.open(io.BytesIO(JPEG[:1500]))), "image file is truncated"),
     (lambda m: m.predict("gone"), "There is no file or folder gone"),
     (lambda m: m.predict(7), "Images cannot be a int"),
-    (lambda m: m.predict([b"x"]), "An image cannot be a bytes"),
+    (lambda m: m.predict([b"x"]), "The image in memory cannot be read"),
+    (lambda m: m.predict([{}]), "An image cannot be a dict"),
     (lambda m: m.score(["image.png"], []), "1 images and 0 labels"),
     (lambda m: m.score([], []), "0 images and 0 labels"),
     (lambda m: m.forget("cow"), "no class 'cow'"),

@@ -107,7 +107,9 @@ def test_model_predicts_and_learns_on(old: Path, method: str) -> None:
     call(old, "learn", path, "lesson2", "--device", "cpu")
     check_predictions(old, path, expected["second"])
     moved = Classifier.load(old / path, backbone=str(old / "tiny.safetensors"), device="cpu")
-    labels, confidences, unknown = moved.predict([old / row["image"] for row in expected["second"]])
+    labels, confidences, unknown = moved.classify(
+        [old / row["image"] for row in expected["second"]]
+    )
     assert labels.tolist() == [row["best"][0]["class"] for row in expected["second"]]
     assert confidences == close([row["best"][0]["confidence"] for row in expected["second"]])
     assert unknown.tolist() == [row["unknown"] for row in expected["second"]]

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -73,7 +74,7 @@ class Live:
     def teach(self, classes: Sequence[str], each: int = 12, **fields: str) -> httpx.Response:
         images = [(name, image) for name in classes for image in drawn(name, each)]
         return self.client.post(
-            "/tasks",
+            "/lessons",
             files=files([image for _, image in images]),
             data={"labels": [name for name, _ in images], **fields},
         )
@@ -84,8 +85,8 @@ class Live:
         self.until(number, "learning")
         return number
 
-    def task(self, number: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/tasks/{number}").json()
+    def lesson(self, number: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/lessons/{number}").json()
         return found
 
     def until(self, number: str, state: str) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Live:
         found: dict[str, Any] = {}
 
         def reached() -> bool:
-            found.update(self.task(number))
+            found.update(self.lesson(number))
             ended = found["state"] in ("done", "failed", "cancelled")
             assert found["state"] == state or not ended, found
             return bool(found["state"] == state)
@@ -108,9 +109,14 @@ class Live:
 
     def child(self) -> int:
         """Return the process that learns."""
+        until(lambda: self.children("lesson_process"))
+        return self.children("lesson_process")[0]
+
+    def children(self, module: str) -> list[int]:
+        """Return the processes of the server that run a module."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        until(lambda: path.read_text().split())
-        return int(path.read_text().split()[0])
+        found = [int(number) for number in path.read_text().split()]
+        return [n for n in found if module in Path(f"/proc/{n}/cmdline").read_text()]
 
     def send(self, sign: int) -> None:
         assert self.process.pid is not None
@@ -139,12 +145,16 @@ def drawn(name: str, each: int, part: str = "train") -> list[bytes]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, model: str = "m.ovor", **environ: str) -> Iterator[Live]:
+def serving(
+    folder: Path, *options: str, model: str = "m.ovor", open_files: int = 0, **environ: str
+) -> Iterator[Live]:
     """Run `ovor serve` with a model of the folder; whatever the test leaves is ended."""
     (folder / "tmp").mkdir(exist_ok=True)
     reading, writing = os.pipe()
     argv = ["ovor", "serve", model, "--port", "0", *options]
-    process = get_context("fork").Process(target=run, args=(folder, argv, environ, writing))
+    process = get_context("fork").Process(
+        target=run, args=(folder, argv, environ, writing, open_files)
+    )
     process.start()
     os.close(writing)
     try:
@@ -159,19 +169,21 @@ def serving(folder: Path, *options: str, model: str = "m.ovor", **environ: str) 
         process.join()
 
 
-def run(folder: Path, argv: list[str], environ: dict[str, str], out: int) -> None:
+def run(folder: Path, argv: list[str], environ: dict[str, str], out: int, files: int) -> None:
     """Become `ovor serve`, in a fork: importing torch anew takes longer than most tests."""
     os.chdir(folder)
     os.environ.update(environ, TMPDIR=str(folder / "tmp"))
     tempfile.tempdir = None  # it was found for the process that this is a fork of
     os.dup2(out, 1)
     os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND), 2)
+    if files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     sys.argv, sys.stdout, sys.stderr = argv, os.fdopen(1, "w"), os.fdopen(2, "w", 1)
     main()
 
 
 def events(live: Live, number: str) -> list[dict[str, Any]]:
-    with live.client.stream("GET", f"/tasks/{number}/events") as stream:
+    with live.client.stream("GET", f"/lessons/{number}/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = list(stream.iter_lines())
     assert all(line == "event: progress" for line in lines if line.startswith("event"))

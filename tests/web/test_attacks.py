@@ -73,7 +73,7 @@ def image(content: bytes) -> Attack:
 def lesson(content: bytes) -> Attack:
     def attack(live: Live) -> int:
         data = {"labels": ["cow"]}
-        return live.client.post("/tasks", files=files([content]), data=data).status_code
+        return live.client.post("/lessons", files=files([content]), data=data).status_code
 
     return attack
 
@@ -120,7 +120,7 @@ def request(length: int | str, content: bytes, path: str = "/predict") -> bytes:
 
 def many_labels(live: Live) -> int:
     label = b'--B\r\nContent-Disposition: form-data; name="labels"\r\n\r\ncow\r\n'
-    return body(part(BANANA) + label * 100_000 + b"--B--\r\n", path="/tasks")(live)
+    return body(part(BANANA) + label * 100_000 + b"--B--\r\n", path="/lessons")(live)
 
 
 def nested(depth: int) -> bytes:
@@ -176,9 +176,9 @@ CASES: dict[str, tuple[Attack, set[int]]] = {
     "broken header": (body(b"--B\r\n\x00\x01: \xff\r\n\r\n1\r\n--B--\r\n"), {400}),
     "half a body": (body(WHOLE[:-40]), {400}),
     "without its end": (body(part(BANANA)), {400}),
-    "half a lesson": (body(WHOLE[:-40], path="/tasks"), {400}),
+    "half a lesson": (body(WHOLE[:-40], path="/lessons"), {400}),
     "hangs up": (raw(request(len(WHOLE), WHOLE[:100]), half_close=True), {0, 400}),
-    "hangs up in a lesson": (raw(request(9999, WHOLE, "/tasks"), half_close=True), {0, 400}),
+    "hangs up in a lesson": (raw(request(9999, WHOLE, "/lessons"), half_close=True), {0, 400}),
     "length too small": (raw(request(len(WHOLE) - 20, WHOLE)), {400}),
     "length negative": (raw(request(-1, WHOLE)), {400}),
     "length no number": (raw(request("many", WHOLE)), {400}),
@@ -187,16 +187,16 @@ CASES: dict[str, tuple[Attack, set[int]]] = {
     "chunked over the limit": (chunked(40_000_000), {413}),
     "body over the limit": (body(part(bytes(31_000_000)) + END), {413}),
     "10,000 tiny files": (body(part(b"x") * 10_000 + END), {413}),
-    "10,000 tiny files to learn": (body(part(b"x") * 10_000 + END, path="/tasks"), {413}),
+    "10,000 tiny files to learn": (body(part(b"x") * 10_000 + END, path="/lessons"), {413}),
     "100,000 labels": (many_labels, {413}),
     "long field name": (body(part(b"x", name="n" * 100_000) + END), {400, 413}),
     "long file name": (body(part(BANANA, file="n" * 100_000) + END), {400, 413}),
     "many headers": (body(part(b"x", more="X-A: b\r\n" * 5000) + END), {400, 413}),
-    "long label": (body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/tasks"), {413}),
-    "label not UTF-8": (body(part(BANANA) + part(b"\xff", "labels") + END, path="/tasks"), {422}),
-    "label missing": (body(WHOLE, path="/tasks"), {422}),
-    "label twice": (body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/tasks"), {422}),
-    "label with NUL": (body(part(BANANA) + part(b"a\0b", "labels") + END, path="/tasks"), {422}),
+    "long label": (body(part(BANANA) + part(b"x" * 10**6, "labels") + END, path="/lessons"), {413}),
+    "label not UTF-8": (body(part(BANANA) + part(b"\xff", "labels") + END, path="/lessons"), {422}),
+    "label missing": (body(WHOLE, path="/lessons"), {422}),
+    "label twice": (body(part(BANANA) + part(b"a", "labels") * 2 + END, path="/lessons"), {422}),
+    "label with NUL": (body(part(BANANA) + part(b"a\0b", "labels") + END, path="/lessons"), {422}),
     "deep nesting": (
         body(part(nested(200), more="Content-Type: multipart/mixed\r\n") + END),
         {415},
@@ -223,7 +223,7 @@ def test_attacks(shared: Live, name: str) -> None:
 
 def test_requests_that_never_end(place: Path) -> None:
     with serving(place, "--max-seconds", "0.5") as live:
-        for path in ("/predict", "/tasks"):
+        for path in ("/predict", "/lessons"):
             assert raw(request(len(WHOLE), WHOLE[:50], path))(live) == 408
             still_well(live)
 
@@ -232,7 +232,7 @@ def still_well(live: Live) -> None:
     with httpx.Client(base_url=live.url, timeout=20) as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         answer = client.post("/predict", files=files([BANANA]))
-        assert answer.json()["predictions"][0]["answer"] == "banana"
+        assert answer.json()["predictions"][0]["label"] == "banana"
         metrics = client.get("/metrics").text
     assert "ovor_queue_images 0.0" in metrics
     assert live.scratch() == []
@@ -263,16 +263,16 @@ def test_names_are_labels_and_nothing_else(shared: Live, name: str) -> None:
     assert "x-evil" not in answer.headers
     if answer.status_code == 200:
         row = answer.json()["predictions"][0]
-        assert row["answer"] == "banana"
-        assert NAMES[name] in (None, row["name"])
-        assert all(ord(c) >= 32 for c in row["name"])
+        assert row["label"] == "banana"
+        assert NAMES[name] in (None, row["image"])
+        assert all(ord(c) >= 32 for c in row["image"])
     still_well(shared)
 
 
 def test_a_lesson_named_like_paths(shared: Live) -> None:
     """Refused for another reason: what was written for it had numbers for names, and is gone."""
     sent = [("images", ("../../x.png", BANANA, "image/png"))] * 2
-    answer = shared.client.post("/tasks", files=sent, data={"labels": ["../x", "unknown"]})
+    answer = shared.client.post("/lessons", files=sent, data={"labels": ["../x", "unknown"]})
     assert answer.status_code == 422
     assert not (shared.folder / "x.png").exists()
     assert not (shared.folder / "tmp" / "x.png").exists()

@@ -1,4 +1,4 @@
-"""POST /tasks to a model of exact sums: more images of known classes, alone or with new ones."""
+"""POST /lessons to a model of exact sums: more images of known classes, alone or with new ones."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ MORE = ["banana", "owl"]  # one that is known, one that is new
 
 def counts(live: Live) -> list[dict[str, int]]:
     """Return how many images each class has, by task."""
-    tasks = live.about()["tasks"]
+    tasks = live.about()["lessons"]
     return [{found["name"]: found["images"] for found in task["classes"]} for task in tasks]
 
 
@@ -30,7 +30,7 @@ def test_more_images_of_known_classes_are_no_new_task(live: Live) -> None:
     assert begun.status_code == 202, begun.text
     heard = events(live, begun.json()["id"])
     last = heard[-1]
-    assert (last["state"], last["task"], last["progress"]) == ("done", None, 1)
+    assert (last["state"], last["lesson"], last["progress"]) == ("done", None, 1)
     assert last["classes"] == [{"name": name, "images": 12} for name in FIRST]
     assert 50 <= last["accuracy"] <= 100
     assert "learning" in {event["state"] for event in heard}
@@ -45,7 +45,7 @@ def test_known_and_new_classes_are_learned_as_by_the_classifier(
     live: Live, made: Path, tmp_path: Path
 ) -> None:
     done = live.learn(MORE)
-    assert done["task"] == 2
+    assert done["lesson"] == 2
     assert counts(live) == [{"banana": 32, "candle": 20}, {"owl": 12}]
     other = Classifier.load(made, device="cpu")
     other.learn(draw(tmp_path / "more", MORE, 12)).save(tmp_path / "other.ovor")
@@ -64,18 +64,18 @@ def test_a_killed_lesson_leaves_the_old_model_and_can_be_taught_again(live: Live
     os.kill(live.child(), signal.SIGKILL)
     found = live.until(number, "failed")
     assert "ended by signal 9" in found["error"]
-    assert (found["task"], found["accuracy"]) == (None, None)
+    assert (found["lesson"], found["accuracy"]) == (None, None)
     assert live.model.read_bytes() == before
     assert live.scratch() == []
     number = live.teach(MORE).json()["id"]
-    assert live.client.delete(f"/tasks/{number}").json()["state"] == "cancelled"
+    assert live.client.delete(f"/lessons/{number}").json()["state"] == "cancelled"
     assert live.model.read_bytes() == before
     learned_without_the_bad_image(live)
 
 
 def learned_without_the_bad_image(live: Live) -> None:
     data: dict[str, Any] = {"labels": ["banana"] * 4, "on_error": "skip"}
-    answer = live.client.post("/tasks", files=files([*drawn("banana", 3), b"no"]), data=data)
+    answer = live.client.post("/lessons", files=files([*drawn("banana", 3), b"no"]), data=data)
     assert answer.status_code == 202
     found = live.until(answer.json()["id"], "done")
     assert [fault["name"] for fault in found["images"]] == ["3.png"]
@@ -91,7 +91,7 @@ def test_exams_are_asked_again_after_more_images(place: Path) -> None:
         until(lambda: len(live.about()["exams"]) == 2)
         exams = live.about()["exams"]
     assert [exam["lessons"] for exam in exams] == [1, 2]
-    assert [[task["images"] for task in exam["tasks"]] for exam in exams] == [[12], [12, 12]]
+    assert [[task["images"] for task in exam["groups"]] for exam in exams] == [[12], [12, 12]]
 
 
 def test_a_model_for_predicting_only_says_so(place: Path) -> None:

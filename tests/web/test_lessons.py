@@ -1,4 +1,4 @@
-"""POST /tasks: lessons, and a model that changes while clients ask."""
+"""POST /lessons: lessons, and a model that changes while clients ask."""
 
 import os
 import shutil
@@ -79,20 +79,20 @@ def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_lesson_makes_a_new_model(taught: Taught, trained: Path) -> None:
     live, last = taught.live, taught.heard[-1]
     assert taught.begun["classes"] == [{"name": name, "images": 12} for name in SECOND]
-    assert taught.begun["url"] == f"/tasks/{taught.begun['id']}"
-    assert (last["state"], last["task"], last["progress"]) == ("done", 2, 1)
+    assert taught.begun["url"] == f"/lessons/{taught.begun['id']}"
+    assert (last["state"], last["lesson"], last["progress"]) == ("done", 2, 1)
     about = live.about()
     assert about["version"] == 2
     assert about["learning"] is None
-    assert [found["name"] for found in about["tasks"][1]["classes"]] == SECOND
-    assert last["accuracy"] == about["tasks"][1]["held_out_accuracy"]
+    assert [found["name"] for found in about["lessons"][1]["classes"]] == SECOND
+    assert last["accuracy"] == about["lessons"][1]["held_out_accuracy"]
     rows = live.predict(*drawn("owl", 10, "test"), *drawn("sun", 10, "test")).json()["predictions"]
-    best = [row["classes"][0]["name"] for row in rows]
+    best = [row["best"][0]["class"] for row in rows]
     assert sum(a == b for a, b in zip(best, ["owl"] * 10 + ["sun"] * 10, strict=True)) >= 14
     assert live.model.read_bytes() != trained.read_bytes()
     assert not (live.folder / "m.ovor.learning").exists()
     assert live.scratch() == []
-    assert live.client.get("/tasks").json()["tasks"] == [live.task(taught.begun["id"])]
+    assert live.client.get("/lessons").json()["lessons"] == [live.lesson(taught.begun["id"])]
     assert "lesson" in live.said()
 
 
@@ -110,15 +110,15 @@ def test_no_request_is_lost_and_none_predicted_by_half_a_model(
 ) -> None:
     files = {1: trained, 2: taught.live.model}
     expected = {
-        version: Classifier.load(path, device="cpu").predict(opened(taught.asked))
+        version: Classifier.load(path, device="cpu").classify(opened(taught.asked))
         for version, path in files.items()
     }
     assert {answer.status_code for _, answer in taught.answers} == {200}
     assert {answer.json()["version"] for _, answer in taught.answers} == {1, 2}
     for image, answer in taught.answers:
         found, own = answer.json(), expected[answer.json()["version"]]
-        best = found["predictions"][0]["classes"][0]
-        assert best["name"] == own.labels[image]
+        best = found["predictions"][0]["best"][0]
+        assert best["class"] == own.labels[image]
         assert best["confidence"] == pytest.approx(own.confidences[image], abs=CLOSE)
 
 
@@ -138,16 +138,16 @@ def test_evaluations_show_what_is_forgotten(taught: Taught) -> None:
     live, folder = taught.live, taught.live.folder / "exam"
 
     def last() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = live.about()["exams"][-1]["tasks"]
+        found: list[dict[str, Any]] = live.about()["exams"][-1]["groups"]
         return found
 
     until(lambda: len(last()) == 2 and last()[1]["images"] > 12)  # with those that it may keep
     exams = live.about()["exams"]
     assert [exam["lessons"] for exam in exams] == [1, 2]
-    assert [[task["task"] for task in exam["tasks"]] for exam in exams] == [[1], [1, 2]]
+    assert [[group["lesson"] for group in exam["groups"]] for exam in exams] == [[1], [1, 2]]
     paths = [path for name in FIRST for path in sorted((folder / name).iterdir())]
     score = Classifier.load(live.model, device="cpu").score(paths, [p.parent.name for p in paths])
-    assert exams[1]["tasks"][0]["accuracy"] == pytest.approx(100 * score)
+    assert exams[1]["groups"][0]["accuracy"] == pytest.approx(100 * score)
 
 
 def test_another_model_has_no_evaluations_of_this_one(taught: Taught, tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_lessons_that_end_early_leave_the_old_model(slow_place: Path) -> None:
     with serving(slow_place) as live:
         for begin in (lambda: live.teach(SECOND).json()["id"], live.begin):
             number = begin()
-            answer = live.client.delete(f"/tasks/{number}")
+            answer = live.client.delete(f"/lessons/{number}")
             assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
-            assert live.client.delete(f"/tasks/{number}").status_code == 409
+            assert live.client.delete(f"/lessons/{number}").status_code == 409
             assert live.scratch() == []
-        assert live.client.delete("/tasks/nowhere").status_code == 404
+        assert live.client.delete("/lessons/nowhere").status_code == 404
         number = live.begin()
         os.kill(live.child(), signal.SIGKILL)
         assert "ended by signal 9" in live.until(number, "failed")["error"]
@@ -186,10 +186,10 @@ def test_lessons_that_end_early_leave_the_old_model(slow_place: Path) -> None:
 def learned_without_bad_images(live: Live) -> None:
     good = drawn("owl", 8)
     data = {"labels": ["owl"] * 10, "on_error": "skip", "epochs": "2"}
-    answer = live.client.post("/tasks", files=files([*good, b"no", good[0][:100]]), data=data)
+    answer = live.client.post("/lessons", files=files([*good, b"no", good[0][:100]]), data=data)
     assert answer.status_code == 202
     found = live.until(answer.json()["id"], "done")
-    assert found["task"] == 2
+    assert found["lesson"] == 2
     assert [fault["name"] for fault in found["images"]] == ["8.png", "9.png"]
     assert found["classes"] == [{"name": "owl", "images": 8}]
     assert any("One class alone" in note for note in found["notes"])
@@ -227,11 +227,11 @@ def test_what_cannot_be_learned(
     shared: Live, labels: list[str], fields: dict[str, Any], says: str
 ) -> None:
     images = files(drawn("owl", 2))
-    answer = shared.client.post("/tasks", files=images, data={"labels": labels, **fields})
+    answer = shared.client.post("/lessons", files=images, data={"labels": labels, **fields})
     assert answer.status_code == 422, answer.text
     assert says in answer.json()["error"]
     assert shared.scratch() == []
-    assert shared.client.get("/tasks").json() == {"tasks": []}
+    assert shared.client.get("/lessons").json() == {"lessons": []}
 
 
 def test_what_a_model_that_trains_cannot_learn(slow: Live) -> None:
@@ -240,11 +240,11 @@ def test_what_a_model_that_trains_cannot_learn(slow: Live) -> None:
         (["owl", "banana"], {}, "'banana' is learned already, and a class cannot be learned twice"),
         (["owl", "owl"], {"epochs": "1"}, "needs two epochs"),
     ):
-        answer = slow.client.post("/tasks", files=images, data={"labels": labels, **fields})
+        answer = slow.client.post("/lessons", files=images, data={"labels": labels, **fields})
         assert answer.status_code == 422, answer.text
         assert says in answer.json()["error"]
     assert slow.scratch() == []
-    assert slow.client.get("/tasks").json() == {"tasks": []}
+    assert slow.client.get("/lessons").json() == {"lessons": []}
     assert slow.about()["exact"] is False
 
 
@@ -260,7 +260,7 @@ def test_bad_images_of_a_lesson(
 ) -> None:
     good = drawn("owl", 8)
     sent, labels = files([*good, b"no image", good[0][:100]]), ["owl"] * 8 + [last] * 2
-    answer = shared.client.post("/tasks", files=sent, data={"labels": labels, **fields})
+    answer = shared.client.post("/lessons", files=sent, data={"labels": labels, **fields})
     assert answer.status_code == 422
     assert says in answer.json()["error"]
     assert [fault["index"] for fault in answer.json().get("images", [])] == (bad or [])
@@ -282,7 +282,7 @@ def test_another_process_changes_the_model(place: Path) -> None:
         assert len(list((place / "tmp").iterdir())) == 2
         one.learn(SECOND)
         until(lambda: two.about()["version"] == 2)
-        assert len(two.about()["tasks"]) == 2
+        assert len(two.about()["lessons"]) == 2
         two.model.write_bytes(b"no model")
         until(lambda: "is not taken over" in two.said())
         assert two.predict(*drawn("owl", 1)).json()["version"] == 2

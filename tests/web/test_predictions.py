@@ -34,22 +34,24 @@ def test_predictions_are_those_of_the_classifier_in_order(shared: Live) -> None:
     assert answer.status_code == 200
     assert answer.json()["version"] == 1
     rows = answer.json()["predictions"]
-    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked))
-    assert [row["name"] for row in rows] == [f"{i}.png" for i in range(len(asked))]
-    assert [row["classes"][0]["name"] for row in rows] == expected.labels.tolist()
+    expected = Classifier.load(shared.model, device="cpu").classify(opened(asked))
+    assert [row["image"] for row in rows] == [f"{i}.png" for i in range(len(asked))]
+    assert [row["best"][0]["class"] for row in rows] == expected.labels.tolist()
     np.testing.assert_allclose([row["confidence"] for row in rows], expected.confidences, atol=2e-5)
     assert [row["unknown"] for row in rows] == expected.unknown.tolist()
     for row in rows:
-        assert row["answer"] == ("unknown" if row["unknown"] else row["classes"][0]["name"])
-        assert len(row["classes"]) == 2
+        assert row["label"] == ("unknown" if row["unknown"] else row["best"][0]["class"])
+        assert row["likeliest"] == row["best"][0]["class"]
+        assert (row["margin"] < 0) == row["unknown"]
+        assert len(row["best"]) == 2
 
 
 def test_a_bad_image_among_good_ones_has_its_own_error(shared: Live) -> None:
     good = drawn("banana", 2)
     rows = shared.predict(good[0], b"<html>", good[1]).json()["predictions"]
-    assert [row.get("answer") for row in rows] == ["banana", None, "banana"]
+    assert [row.get("label") for row in rows] == ["banana", None, "banana"]
     assert rows[1]["error"].startswith("1.png is not an image: send JPEG, PNG")
-    assert set(rows[1]) == {"name", "error"}
+    assert set(rows[1]) == {"image", "error"}
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "gif", "bmp", "tiff"])
@@ -58,7 +60,7 @@ def test_every_kind_that_ovor_reads(shared: Live, kind: str) -> None:
     frames = [Image.new("RGB", (28, 28))]  # of a moving image the first frame counts
     image.save(file, kind, **({"save_all": True, "append_images": frames} if kind == "gif" else {}))
     answer = shared.predict(file.getvalue())
-    assert answer.json()["predictions"][0]["classes"][0]["name"] == "candle"
+    assert answer.json()["predictions"][0]["best"][0]["class"] == "candle"
 
 
 def test_a_request_larger_than_a_batch_keeps_its_order(shared: Live) -> None:
@@ -67,10 +69,10 @@ def test_a_request_larger_than_a_batch_keeps_its_order(shared: Live) -> None:
 
     def ask() -> None:
         found = httpx.post(f"{shared.url}/predict", files=files(asked), timeout=60).json()
-        answers.append([row["classes"][0]["name"] for row in found["predictions"]])
+        answers.append([row["best"][0]["class"] for row in found["predictions"]])
 
     at_once(4, ask)
-    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked)).labels.tolist()
+    expected = Classifier.load(shared.model, device="cpu").predict(opened(asked)).tolist()
     assert answers == [expected] * 4
 
 

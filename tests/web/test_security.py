@@ -14,7 +14,7 @@ EVIL = "evil.example"
 
 def test_the_model_describes_itself(shared: Live) -> None:
     said = shared.about()
-    [task] = said["tasks"]
+    [task] = said["lessons"]
     assert said["name"] == "m.ovor"
     assert said["method"] == "analytic"
     assert said["exact"] is True
@@ -22,21 +22,23 @@ def test_the_model_describes_itself(shared: Live) -> None:
     assert said["image_size"] == 28
     assert said["exams"] == []
     assert said["learning"] is None
-    assert said["limits"]["images_per_task"] == 300
+    assert said["limits"]["images_per_lesson"] == 300
     learned = read_model(shared.model).about.tasks[0]
     assert task["held_out"] == 0
     assert task["held_out_accuracy"] == learned.accuracy is not None
-    assert task["classes"] == [{"name": name, "images": 20} for name in FIRST]
+    assert [(known["name"], known["images"]) for known in task["classes"]] == [
+        (name, 20) for name in FIRST
+    ]
 
 
 def test_metrics_count_by_route(shared: Live) -> None:
     shared.predict(*drawn("banana", 2))
-    shared.client.get("/tasks/nowhere")
+    shared.client.get("/lessons/nowhere")
     shared.client.get("/wp-login.php")
     text = shared.client.get("/metrics").text
     assert "wp-login" not in text
     for line in (
-        'ovor_requests_total{method="GET",route="/tasks/{task}",status="404"}',
+        'ovor_requests_total{method="GET",route="/lessons/{lesson}",status="404"}',
         'ovor_requests_total{method="GET",route="other",status="404"}',
         'ovor_lessons_total{state="done"} 0.0',
         "ovor_prediction_seconds_count",
@@ -110,7 +112,7 @@ def test_a_token(place: Path, token: str) -> None:
             assert live.client.get(path).status_code == 200
         for given in (None, b"Bearer", b"Bearer x", b"Basic " + token.encode(), b"Bearer \xff\xfe"):
             headers = {} if given is None else {"Authorization": given}
-            for path in ("/model", "/metrics", "/openapi.json", "/tasks", "/nowhere"):
+            for path in ("/model", "/metrics", "/openapi.json", "/lessons", "/nowhere"):
                 answer = live.client.get(path, headers=headers)
                 assert answer.status_code == 401
                 assert answer.headers["www-authenticate"] == "Bearer"

@@ -1,22 +1,16 @@
 """`ovor serve` from its start to its end: what cannot be served, and what signals do."""
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-import uvicorn
-from starlette.responses import JSONResponse
 
 from command import ovor
 from ovor.classifier.file import read_model
-from ovor.web import server
 
 from .live import SECOND, Live, drawn, events, serving, until
 
@@ -27,7 +21,10 @@ from .live import SECOND, Live, drawn, events, serving, until
         (["m.ovor", "--host", "0.0.0.0"], {}, "set a token (OVOR_TOKEN"),
         (["m.ovor", "--host", "::"], {}, "set a token (OVOR_TOKEN"),
         (["m.ovor"], {"OVOR_TOKEN": ""}, "The token is empty"),
-        (["gone.ovor", "--port", "0"], {}, "There is no model gone.ovor"),
+        (["m.ovor"], {"OVOR_ASK_TOKEN": " "}, "The token is empty"),
+        (["m.ovor", "--token", "x", "--ask-token", "x"], {}, "The two tokens are the same"),
+        (["nowhere/new.ovor", "--port", "0"], {}, "There is no folder nowhere"),
+        (["m.ovor", "--port", "0", "--inbox", "m.ovor"], {}, "m.ovor cannot keep the inbox"),
         (["m.ovor", "--port", "0", "--exam", "exam"], {}, "exam does not exist"),
         (["m.ovor", "--host", "no.invalid", "--token", "x"], {}, "cannot be served at"),
         (["m.ovor", "--port", "{taken}"], {}, "choose another --host or --port"),
@@ -63,30 +60,6 @@ def test_help_and_missing_packages() -> None:
     done = subprocess.run([sys.executable, "-c", hidden, "m.ovor"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install 'ovor[serve]'" in done.stderr
-
-
-def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await JSONResponse({})(scope, receive, send)
-
-    protocol = server.ImpatientProtocol
-    running = uvicorn.Server(
-        uvicorn.Config(app, port=0, http=protocol, lifespan="off", log_level="critical")
-    )
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    until(lambda: running.started)
-    where = running.servers[0].sockets[0].getsockname()
-    with socket.create_connection(where, timeout=10) as slow, httpx.Client() as quick:
-        slow.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
-        assert slow.recv(1000).startswith(b"HTTP/1.1 200")
-        slow.sendall(b"GET / HTTP/1.1\r\nHost:")
-        assert slow.recv(1000) == b""  # closed, or this would time out
-        assert quick.get(f"http://127.0.0.1:{where[1]}").status_code == 200
-    running.should_exit = True
-    thread.join(10)
 
 
 def test_a_signal_lets_the_lesson_end(slow: Live) -> None:
@@ -134,6 +107,6 @@ def test_a_killed_server_takes_its_lesson_along(slow_place: Path) -> None:
     with serving(slow_place) as live:
         assert len(list((slow_place / "tmp").iterdir())) == 1
         assert live.scratch() == []  # what the first had left is gone
-        assert live.learn(SECOND)["task"] == 2
+        assert live.learn(SECOND)["lesson"] == 2
         assert live.end() == 0
     assert list((slow_place / "tmp").iterdir()) == []

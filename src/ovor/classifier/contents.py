@@ -7,6 +7,7 @@ from ovor.classifier.exact import Exact
 from ovor.classifier.file import Description, Model, backbone_of, learner_of
 from ovor.classifier.memory import Memory
 from ovor.config import RUN, Transform
+from ovor.encoders import Backbone
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
 from ovor.learners.moments import MOMENTS
@@ -43,8 +44,10 @@ def parameters(about: Description, backbone: str | None) -> dict[str, Any]:
     }
 
 
-def restore(found: Memory, model: Model, path: Path, backbone: str | None) -> None:
-    """Give a new classifier all that a file holds."""
+def restore(
+    found: Memory, model: Model, path: Path, backbone: str | None, like: Memory | None = None
+) -> None:
+    """Give a new classifier all that a file holds, and the network of another if it is the same."""
     about = model.about
     found._loaded = about.run
     found._bundled = about.backbone.bundled
@@ -52,13 +55,25 @@ def restore(found: Memory, model: Model, path: Path, backbone: str | None) -> No
         found.run()
     except OvorError as error:
         raise OvorError(f"{path} cannot be used: {error}") from error
-    found._network = backbone_of(model, path, backbone)
+    found._network = shared(about, like) or backbone_of(model, path, backbone)
     learner = learner_of(model, found._network, found.torch_device(), path)
     if isinstance(learner, Analytic):
         classes = sum(len(task.classes) for task in about.tasks)
         found._exact = read_exact(model, learner, classes, path)
     found.adopt(learner, about.tasks)
     found.expected_, found._lesson, found._sums = about.expected, about.lesson, about.sums
+
+
+def shared(about: Description, like: Memory | None) -> Backbone | None:
+    """Return the network of another classifier if a file was learned with it.
+
+    Methods that train change a network, or wrap it: each of those models needs its own.
+    """
+    if like is None or about.run.method != "analytic" or like.run().method != "analytic":
+        return None
+    network, wanted = like.network(), about.backbone
+    same = (network.sha256, network.num_heads) == (wanted.sha256, wanted.num_heads)
+    return network if same else None
 
 
 def begun_with(checkpoint: Path, size: int | None) -> Transform | None:

@@ -37,7 +37,7 @@ An image classifier made with ovor. It learned one task after another and keeps 
 from ovor import Classifier
 
 model = Classifier.from_pretrained({where})
-labels, confidences, unknown = model.predict(["a.jpg"])
+labels, confidences, unknown = model.classify(["a.jpg"])
 ```
 
 | task | classes | images |

@@ -117,6 +117,18 @@ class Memory(Estimator):
         assert self._exact is not None
         return self._exact
 
+    def usual_distance(self) -> float | None:
+        """Return the mean squared distance of the features of two images of one class.
+
+        It follows from the sums, if the model has them and a class has more than one image.
+        """
+        if not isinstance(self._learner, Analytic) or not self._sums:
+            return None
+        known = self._learner.moments
+        within = known.second.trace() - (known.sums.square().sum(1) / known.counts).sum()
+        freedom = float(known.counts.sum()) - len(known.counts)
+        return 2 * float(within) / freedom if freedom > 0 and within > 0 else None
+
     def rows_of(self, names: Sequence[str]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the rows of classes, or say which is not known."""
         known = self.classes_.tolist()
@@ -175,6 +187,10 @@ class Memory(Estimator):
             self._saved,
         )
         self._saved = False
+
+    def drop_past(self) -> None:
+        """Keep nothing in memory to go back to; what is beside the file stays."""
+        self._past = None
 
     def recall(self) -> bool:
         """Go back to before the last change, if it is kept; tell whether it was."""

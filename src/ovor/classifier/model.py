@@ -3,7 +3,7 @@
     model = Classifier()
     model.learn("spring/")
     model.learn("summer/")
-    labels, confidences, unknown = model.predict(["a.jpg", "b.jpg"])
+    labels, confidences, unknown = model.classify(["a.jpg", "b.jpg"])
     model.save("garden.ovor")
 
 It keeps no image. Conventions are scikit-learn's where they fit; class names are strings.
@@ -19,22 +19,17 @@ from typing import Any, Self
 import numpy as np
 
 from ovor.classifier import hub
-from ovor.classifier.before import drop_before, keeping_before, read_before
+from ovor.classifier.before import before, drop_before, keeping_before, read_before
 from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
-from ovor.classifier.file import (
-    DESCRIPTION,
-    Model,
-    Snapshot,
-    read_model,
-    write_model,
-)
+from ovor.classifier.file import DESCRIPTION, Model, Snapshot, read_model, write_model
 from ovor.classifier.lock import ReplacedError, check_place, free_name
 from ovor.classifier.predictor import Predictor
 from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
+from ovor.data.memory import pairs_of
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
@@ -78,7 +73,7 @@ class Classifier(Predictor):
 
     def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
         """Return the share of right labels; being called unknown does not count as wrong."""
-        found = self.predict(X).labels
+        found = self.classify(X).labels
         truth = np.array([as_name(str(label)) for label in y], dtype=object)
         if len(found) != len(truth) or not len(truth):
             raise OvorError(
@@ -102,10 +97,12 @@ class Classifier(Predictor):
         yes: bool = False,
         listen: Listener = silent,
     ) -> Self:
-        """Learn new classes, and more of known ones, from images and labels, pairs, or a path.
+        """Learn new classes, and more of known ones, from a path, or from images and labels.
 
         The path is of a folder of class folders, of a table of paths and labels (.csv, .tsv,
         .jsonl), or of a zip of either; with one text as `labels` all images are of that class.
+        Images may also be given with one label each, as (image, label) pairs, as {class: images},
+        or as a data frame; each as a path, bytes, an open file, a Pillow image, an array, a tensor.
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
@@ -115,6 +112,8 @@ class Classifier(Predictor):
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
         if weights is not None:
+            if not isinstance(source, str | Path):  # what is open can be read once only
+                source, labels = pairs_of(source, labels)[0], None
             weights = as_grouped(weights, source, labels)
             if skip_known or on_error == "skip":
                 raise OvorError("With weights no image can be left out: leave that option away.")
@@ -184,7 +183,7 @@ class Classifier(Predictor):
         from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
         with tempfile.TemporaryDirectory() as folder:  # what learns by epochs always saves
-            learner, tasks = fit_task(
+            learner, tasks, report = fit_task(
                 self.snapshot(),
                 lesson,
                 checkpoint or Path(folder, "checkpoint"),
@@ -193,7 +192,7 @@ class Classifier(Predictor):
                 listen=listen,
             )
         self.adopt(learner.eval(), tasks)
-        self._saved = False
+        self._saved, self.report_ = False, report
 
     def snapshot(self) -> Snapshot:
         """Return all that learning the next task begins with."""
@@ -229,10 +228,16 @@ class Classifier(Predictor):
             if self._path is None or not self._saved:  # its file's past is not this one's
                 raise OvorError("Nothing is kept of the model before its last change: it stays.")
             model = read_before(self._path, self._before)
-            past = Classifier._of(model, self._path, self.backbone, self.device)
+            past = Classifier._of(model, self._path, self.backbone, self.device, self)
             past._found = self._found
             self.__dict__.update(past.__dict__)
         return self
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the model before its last change is kept, in memory or beside its file."""
+        beside = self._path is not None and bool(self._before) and before(self._path).exists()
+        return self._past is not None or beside
 
     # --- files
 
@@ -276,20 +281,30 @@ class Classifier(Predictor):
 
     @classmethod
     def load(
-        cls, path: str | Path, *, backbone: str | None = None, device: str = "auto"
+        cls,
+        path: str | Path,
+        *,
+        backbone: str | None = None,
+        device: str = "auto",
+        like: "Classifier | None" = None,
     ) -> "Classifier":
-        """Return the classifier of a file; `backbone` says where its weights are now, if moved."""
+        """Return the classifier of a file; `backbone` says where its weights are now, if moved.
+
+        Where it has the same frozen network as `like`, that is used and not loaded again.
+        """
         path = at_home(path)
         stamp = identity(path)  # before it is read: what comes between is another's
-        model = cls._of(read_model(path), path, backbone, device)
+        model = cls._of(read_model(path), path, backbone, device, like)
         model._found = stamp
         return model
 
     @classmethod
-    def _of(cls, model: Model, path: Path, backbone: str | None, device: str) -> "Classifier":
+    def _of(
+        cls, model: Model, path: Path, backbone: str | None, device: str, like: "Classifier | None"
+    ) -> "Classifier":
         """Return the classifier of what a file holds."""
         found = cls(**parameters(model.about, backbone), device=device)
-        restore(found, model, path, backbone)
+        restore(found, model, path, backbone, like)
         found._path, found._before = path, model.about.before
         return found
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Names,
     Predictions,
@@ -98,8 +99,12 @@ class OnnxClassifier:
         """The number of classes of each task."""
         return [len(task) for task in self.about["tasks"]]
 
-    def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences and unknown flags, as `Classifier.predict` does."""
+    def predict(self, X: Any) -> Labels:  # noqa: N803
+        """Return the likeliest class of each image, as `Classifier.predict` does."""
+        return Labels.of(self.classify(X))
+
+    def classify(self, X: Any) -> Predictions:  # noqa: N803
+        """Return labels, confidences, and which images are unknown: an array each."""
         return as_columns(predict_images(self, spread(X)))
 
     def view(self, image: Image.Image) -> View:

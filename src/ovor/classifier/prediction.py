@@ -17,7 +17,7 @@ from ovor.data.class_names import UNKNOWN
 from ovor.data.images import Picture, to_image
 from ovor.errors import OvorError
 
-BATCH = 32  # images that go through the network together
+BATCH = 32  # images that go through the network together, once it is under way
 Names = NDArray[np.object_]
 Floats = NDArray[np.float64]
 View = NDArray[np.uint8]  # S, S, 3: an image as the network sees it, however large it was
@@ -84,17 +84,19 @@ class Prediction:
         return [(self.classes[i], round(float(self.probabilities[i]), 6)) for i in order]
 
     def as_json(self, top: int) -> dict[str, Any]:
-        """Return the row that `ovor predict --json` prints, but for the image's name."""
+        """Return the row that terminal, Python and HTTP show, but for the image's name."""
         return {
             "label": self.label,
             "unknown": self.unknown,
+            "likeliest": self.likeliest,
+            "confidence": round(self.confidence, 6),
             "margin": round(self.margin, 6),
             "best": [{"class": name, "confidence": share} for name, share in self.best(top)],
         }
 
 
 class Predictions(NamedTuple):
-    """What `Classifier.predict` returns: a column for each thing that is said of the images."""
+    """What `Classifier.classify` returns: a column for each thing that is said of the images."""
 
     labels: Names
     """the most likely class, also where the image is unknown"""
@@ -102,6 +104,12 @@ class Predictions(NamedTuple):
     """its probability among the classes that were learned"""
     unknown: NDArray[np.bool_]
     """the image is probably of no class that was learned"""
+
+
+def row(image: str, found: Prediction | OvorError, top: int) -> dict[str, Any]:
+    """Return what is said of one image: its prediction, or why it cannot be read."""
+    said = {"error": str(found)} if isinstance(found, OvorError) else found.as_json(top)
+    return {"image": image, **said}
 
 
 def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
@@ -134,7 +142,10 @@ def predict_images(model: Predictor, images: Iterable[Picture]) -> Iterator[Pred
 def predict_readable(
     model: Predictor, images: Iterable[Picture]
 ) -> Iterator[Prediction | OvorError]:
-    """Yield a prediction for each image, in order, or the error of one that cannot be read."""
+    """Yield a prediction for each image, in order, or the error of one that cannot be read.
+
+    Among the images may be errors already, of what was looked for and not found.
+    """
     for batch in batches(images):
         views = [view_or_error(model, image) for image in batch]
         found = iter(predict_views(model, [v for v in views if not isinstance(v, OvorError)]))
@@ -143,6 +154,8 @@ def predict_readable(
 
 def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
     """Return what the network sees of an image, or why it cannot be read."""
+    if isinstance(image, OvorError):
+        return image
     try:
         return model.view(to_image(image))
     except OvorError as error:
@@ -150,14 +163,15 @@ def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
 
 
 def batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """Yield the items in lists of BATCH; the last may be shorter."""
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
+    """Yield the items in lists of 1, 2, 4 and so on up to BATCH, so that the first is soon done."""
+    rest, size = iter(items), 1
+    while batch := list(islice(rest, size)):
         yield batch
+        size = min(2 * size, BATCH)
 
 
 def as_columns(predictions: Iterable[Prediction]) -> Predictions:
-    """Return predictions as the three arrays of `Classifier.predict`."""
+    """Return predictions as the three arrays of `Classifier.classify`."""
     rows = [(p.likeliest, p.confidence, p.unknown) for p in predictions]
     labels, confidences, unknown = zip(*rows, strict=True) if rows else ((), (), ())
     return Predictions(np.array(labels, object), np.array(confidences), np.array(unknown, bool))

@@ -1,5 +1,8 @@
 """How a model answers: from images to classes, confidences, and the unknown."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ovor.classifier.changes import Changes
+from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Predictions,
     Scores,
@@ -30,8 +34,12 @@ class Predictor(Changes):
 
     _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
 
-    def predict(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences and unknown flags of a folder's images, or of given images."""
+    def predict(self, X: Any) -> Labels:  # noqa: N803
+        """Return the likeliest class of each of a folder's images, or of given images."""
+        return Labels.of(self.classify(X))
+
+    def classify(self, X: Any) -> Predictions:  # noqa: N803
+        """Return labels, confidences, and which images are unknown: an array each."""
         return as_columns(predict_images(self, spread(X)))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
@@ -56,14 +64,31 @@ class Predictor(Changes):
         """Return what the network sees of an image: little, however large it was."""
         return np.asarray(test_view(image, self.transform()))
 
+    @contextmanager
+    def seeing_views(self) -> Iterator[None]:
+        """Take the images given meanwhile for what `view` has made of them: they stay as they are.
+
+        For those who must not decode files of strangers in the process of the model.
+        """
+        own = self.transform()
+        self._transform = replace(own, crop_pct=1.0)  # nothing to scale, nothing to cut
+        try:
+            yield
+        finally:
+            self._transform = own
+
     @torch.no_grad()
     def scores(self, views: NDArray[np.uint8]) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
-        learner = self.learner()
-        features = self.features(views)
-        logits, claimed = self.judge()(learner.logits(features), features)
+        return self.judged(self.features(views))
+
+    @torch.no_grad()
+    def judged(self, features: Tensor) -> Scores:
+        """Return the same of images whose features are known."""
+        logits, claimed = self.judge()(self.learner().logits(features), features)
         return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
 
+    @torch.no_grad()
     def features(self, views: NDArray[np.uint8]) -> Tensor:
         """Return the features of a stack of views, as many at once as the network likes."""
         learner, transform = self.learner(), self.transform()

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pydantic import ValidationError
 
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.imports import without_collecting
 from ovor.errors import explain, in_words, one_line
 from ovor.terminal.guard import guarded
 
@@ -84,7 +85,9 @@ def carry_out() -> None:
     if name not in COMMANDS:
         sys.exit(wrong_usage(f"ovor: there is no command {name!r}; ovor --help lists them."))
     try:
-        getattr(import_module(f"ovor.cli.{name}"), f"{name}_command")(argv[1:])
+        with without_collecting():
+            module = import_module(f"ovor.cli.{name}")
+        getattr(module, f"{name}_command")(argv[1:])
     except ValidationError as error:
         sys.exit(wrong_usage(f"ovor: {one_line(explain(error))}."))
     except BrokenPipeError:  # `ovor run | head`: nobody reads on

@@ -9,7 +9,7 @@ from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, option
 from ovor.cli.asking import Yes, confirmed
 from ovor.cli.changes import changed, images, show
 from ovor.cli.counting import Counting
-from ovor.cli.predict import image_paths
+from ovor.cli.given_images import image_paths
 
 
 @dataclass(frozen=True)

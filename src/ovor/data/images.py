@@ -6,7 +6,7 @@ is wrong with it is said in the same sentence.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -22,19 +22,35 @@ from ovor.data.formats import (
     ADDRESS,
     FORMATS,
     HEAD,
-    is_image,
+    check_is_file,
     kind_of,
     missing,
     reader,
     reason,
     unreadable,
 )
+from ovor.data.frames import images_in, is_frame
+from ovor.data.image_files import find_images
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
-HIDDEN = (".", "__MACOSX")  # folders; the latter comes of archives made on a Mac
+IN_MEMORY = "in memory"  # what an image without a name is called
+BAND = 2**20  # pixels that are put on white at a time
 Encoded = Path | bytes  # an image file, or the content of one
-Picture = Any  # str, Path, Packed, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
+# str, Path, bytes, a file that is open, Packed, Image.Image, uint8 array (H, W[, C]) or tensor
+# (C, H, W)
+Picture = Any
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was in a file that somebody opened: read once, as nobody can tell whether it stays."""
+
+    name: str
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +72,12 @@ def to_image(picture: Picture) -> Image.Image:
         return decode(path, path)
     if isinstance(picture, Packed):
         return decode(picture.content(), picture)
+    if isinstance(picture, bytes | bytearray | memoryview):
+        return decode(bytes(picture), IN_MEMORY)
+    if hasattr(picture, "read"):
+        picture = settled(picture)
+    if isinstance(picture, Content):
+        return decode(picture.content, picture)
     if isinstance(picture, Image.Image):
         return _from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
@@ -63,9 +85,27 @@ def to_image(picture: Picture) -> Image.Image:
     if isinstance(picture, np.ndarray):
         return _from_pixels(picture)
     raise OvorError(
-        f"An image cannot be a {type(picture).__name__}: give a path, a Pillow image, a uint8 "
-        "array (height, width, channels) or a tensor (channels, height, width)."
+        f"An image cannot be a {type(picture).__name__}: give a path, the bytes of a file, a "
+        "file that is open, a Pillow image, a uint8 array (height, width, channels) or a tensor "
+        "(channels, height, width)."
     )
+
+
+def settled(picture: Picture) -> Picture:
+    """Return what a file holds if the picture is one that is open, else the picture itself."""
+    if not hasattr(picture, "read"):
+        return picture
+    content = picture.read()
+    if not isinstance(content, bytes):
+        raise OvorError('The file of an image is open as text: open it as bytes, open(path, "rb").')
+    name = getattr(picture, "name", None)
+    return Content(name if isinstance(name, str) else IN_MEMORY, content)
+
+
+def called(picture: Picture) -> str:
+    """Return what a sentence calls an image: its path, if it has one."""
+    named = isinstance(picture, str | Path | Packed | Content)
+    return str(picture) if named else "an image in memory"
 
 
 def decode(source: Encoded, name: object) -> Image.Image:
@@ -74,6 +114,8 @@ def decode(source: Encoded, name: object) -> Image.Image:
     `name` is for sentences about the image, and becomes text only there.
     """
     try:
+        if isinstance(source, Path):
+            check_is_file(source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -103,13 +145,20 @@ def _of_any_kind(source: Encoded, name: object) -> Image.Image:
     try:
         return upright_rgb(source)
     except UnidentifiedImageError:
-        kind = kind_of(source[:HEAD] if isinstance(source, bytes) else _head(source))
+        head = source[:HEAD] if isinstance(source, bytes) else _head(source)
+        kind = kind_of(head, getattr(name, "name", ""))
         if kind is None:
             raise
         found = reader(kind)
         if found is None:
             raise unreadable(name, kind) from None
-        return upright_rgb(source, formats=(found,))
+        try:
+            return upright_rgb(source, formats=(found,))
+        except UnidentifiedImageError:
+            raise OvorError(
+                f"The image {name} is {kind}, and damaged: replace it by a whole copy, or remove "
+                "it."
+            ) from None
 
 
 def _head(path: Path) -> bytes:
@@ -143,13 +192,33 @@ def to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError("it has no pixel")
     if image.mode == "F":
         raise ValueError("floating-point pixels have no agreed white; save it with 8 or 16 bits")
-    if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion may clip it to white
+    if not (_is_deep(image) or _is_transparent(image)):
+        return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
+    rows = max(1, BAND // image.width)
+    if rows >= image.height:
+        return _flat(image)
+    whole = Image.new("RGB", image.size)
+    for top in range(0, image.height, rows):  # each step copies what it is given: here, little
+        band = image.crop((0, top, image.width, min(top + rows, image.height)))
+        whole.paste(_flat(band), (0, top))
+    return whole
+
+
+def _is_deep(image: Image.Image) -> bool:
+    return image.mode.startswith("I")
+
+
+def _is_transparent(image: Image.Image) -> bool:
+    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """Return an image of 16 bits, or one that is transparent, in RGB."""
+    if _is_deep(image):  # grey; Pillow's own conversion may clip it to white
         high_bytes = np.asarray(image).clip(0, 65535) >> 8
-        image = Image.fromarray(high_bytes.astype(np.uint8))
-    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
-    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
+        return Image.fromarray(high_bytes.astype(np.uint8)).convert("RGB")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
 
 
 def _from_pillow(image: Image.Image) -> Image.Image:
@@ -197,14 +266,20 @@ def at_home(path: str | Path) -> Path:
 
 
 def spread(pictures: Any) -> list[Picture]:
-    """List single images: a folder's, however deep; the rows of an array; the items of a list."""
+    """List single images: of a folder, however deep; of an array, a list, a data frame's column."""
     if isinstance(pictures, str | Path):
         path = at_home(pictures)
         if not path.exists():
             raise missing(path, "file or folder")
         return find_images(path)[0] if path.is_dir() else [path]
-    if isinstance(pictures, Image.Image):
-        return [pictures]
+    if isinstance(pictures, Image.Image | bytes | bytearray | memoryview) or hasattr(
+        pictures, "read"
+    ):
+        return [settled(pictures)]
+    if is_frame(pictures):
+        return list(map(settled, images_in(pictures)))
+    if isinstance(pictures, Mapping):
+        raise OvorError("Images by class are for learning: give the images alone, as a list.")
     dimensions = getattr(pictures, "ndim", None)
     if dimensions in (2, 3) and getattr(pictures, "dtype", None) != np.dtype(object):
         channels = pictures.shape[-1 if isinstance(pictures, np.ndarray) else 0]
@@ -215,30 +290,4 @@ def spread(pictures: Any) -> list[Picture]:
             f"Images cannot be a {type(pictures).__name__}: give a path, a folder, an image or "
             "several of them."
         )
-    return list(pictures)
-
-
-def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
-    """List the image files in a folder and below it; and the other files, hidden ones among them.
-
-    Links to folders are not followed, as they may lead in circles; what is no regular file, such as
-    a pipe, is no image whatever its name.
-    """
-    found: list[Path] = []
-    others: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse_closed):
-        left = [n for n in folders if n.startswith(HIDDEN) or os.path.islink(f"{parent}/{n}")]
-        others += [Path(parent, name) for name in left]
-        folders[:] = [name for name in folders if name not in left]
-        for name in names:
-            path = Path(parent, name)
-            (found if is_image(name) and path.is_file() else others).append(path)
-    return sorted(found), sorted(others)
-
-
-def _refuse_closed(error: OSError) -> None:
-    """Refuse a folder that may not be read, which `os.walk` would take for an empty one."""
-    raise OvorError(
-        f"The folder {error.filename} cannot be read ({error.strerror}): change its permissions, "
-        "or remove it."
-    ) from error
+    return list(map(settled, pictures))

@@ -4,11 +4,12 @@ Whatever keeps it can be learned with by the methods that need no more than feat
 """
 
 from collections.abc import Collection
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+Made = TypeVar("Made", bound=nn.Module)
 KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
 
@@ -43,3 +44,14 @@ class Encoder(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
+
+
+def with_memory(module: Made) -> Made:
+    """Give a module that was made on torch's meta device memory on the CPU, still without values.
+
+    Its own `to_empty` does the same by a way that imports sympy, for which whoever asks about one
+    image would wait a second.
+    """
+    empty = {name: torch.empty(x.shape, dtype=x.dtype) for name, x in module.state_dict().items()}
+    module.load_state_dict(empty, assign=True)
+    return module

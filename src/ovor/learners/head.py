@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from ovor.encoders.base import with_memory
+
 
 class GrowingHead(nn.Module):
     def __init__(self, dim: int) -> None:
@@ -14,7 +16,7 @@ class GrowingHead(nn.Module):
         self.requires_grad_(False)
         with torch.device("meta"):  # no values yet: they must not come from the global generator
             part = nn.Linear(self.dim, max(1, classes))
-        part = part.to_empty(device="cpu")
+        with_memory(part)
         bound = self.dim**-0.5  # torch's own default for a Linear
         for parameter in part.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)

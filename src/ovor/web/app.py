@@ -1,22 +1,24 @@
 """The routes of the API and the page. Names and docstrings of the functions go to /openapi.json."""
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Path, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from ovor.web import handlers, schemas
+from ovor.web import bodies, handlers, schemas
+from ovor.web.change_routes import add_changes
+from ovor.web.described import described
 from ovor.web.errors import INTERNAL, Refused, error_response
-from ovor.web.lessons import FINAL, Lesson
+from ovor.web.inbox_routes import add_inbox
+from ovor.web.lesson_routes import add_lessons
+from ovor.web.roles import may_teach
 from ovor.web.schemas import failures
 from ovor.web.security import Guard
 from ovor.web.service import Service
@@ -29,9 +31,6 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-EVENT_SECONDS = 0.2  # between looks at a lesson
-ALIVE_SECONDS = 15  # after which a stream says that it is still there
-TaskId = Annotated[str, Path(description="as POST /tasks gave it")]
 
 
 def make_app(service: Service) -> Any:
@@ -43,7 +42,8 @@ def make_app(service: Service) -> Any:
 
     app = FastAPI(
         title="ovor",
-        description="A classifier that learns new classes, task after task, and keeps no image.",
+        description="A classifier that learns new classes, lesson after lesson, and keeps no image."
+        " The addresses /tasks… are older names of /lessons….",
         version=version("ovor"),
         lifespan=lifespan,
         docs_url=None,  # they would load scripts from elsewhere
@@ -53,11 +53,13 @@ def make_app(service: Service) -> Any:
     add_pages(app)
     add_state(app, service)
     add_lessons(app, service)
+    add_changes(app, service)
+    add_inbox(app, service)
     app.add_exception_handler(Refused, lambda request, refused: error_response(refused))
     app.add_exception_handler(HTTPException, no_route)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, bad_address)  # type: ignore[arg-type]
     app.add_exception_handler(Exception, lambda request, bug: error_response(INTERNAL))
-    if service.settings.token:
+    if service.settings.token or service.settings.ask_token:
         schemas.require_token(app)
     return Guard(app, service.settings, service.metrics.count)
 
@@ -87,7 +89,7 @@ def add_state(app: FastAPI, service: Service) -> None:
     @app.get(
         "/healthz",
         response_model=schemas.Health,
-        responses={503: {"model": schemas.Health, "description": "stopping"}, **failures(403)},
+        responses={503: {"model": schemas.Health, "description": "stopping"}, **failures()},
     )
     async def healthz() -> Any:
         """Is it there? 503 while it stops."""
@@ -100,7 +102,7 @@ def add_state(app: FastAPI, service: Service) -> None:
         response_class=Response,
         responses={
             200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-            **failures(401, 403),
+            **failures(),
         },
     )
     async def metrics() -> Response:
@@ -109,99 +111,20 @@ def add_state(app: FastAPI, service: Service) -> None:
             service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
-    @app.get("/model", response_model=schemas.ModelShown, responses=failures(401, 403))
-    async def model() -> Any:
+    @app.get("/model", response_model=schemas.ModelShown, responses=failures())
+    async def model(request: Request) -> Any:
         """What the model knows, and how well it has kept it."""
-        return service.model_json()
+        return described(service, may_teach(request.scope))
 
     @app.post(
         "/predict",
         response_model=schemas.Predictions,
-        responses=failures(400, 401, 403, 408, 413, 415, 422, 429, 503),
-        openapi_extra=schemas.PREDICT_BODY,
+        responses=failures(400, 408, 409, 413, 415, 422, 429, 503),
+        openapi_extra=bodies.PREDICT,
     )
     async def predict(request: Request) -> Any:
         """Name the classes of images, or say that they are unknown."""
         return await handlers.predict(service, request)
-
-
-def add_lessons(app: FastAPI, service: Service) -> None:
-    lessons = service.lessons
-
-    @app.post(
-        "/tasks",
-        status_code=202,
-        response_model=schemas.Begun,
-        responses=failures(400, 401, 403, 408, 409, 413, 415, 422, 503),
-        openapi_extra=schemas.lesson_body(2 if service.predictor.served.model.run().vor else 1),
-    )
-    async def teach(request: Request) -> Any:
-        """Teach new classes, as the next task, or an exact model more images of known ones.
-
-        One lesson goes on at a time, and predictions meanwhile.
-        """
-        begun = (await handlers.teach(service, request)).as_json()
-        shown = {key: begun[key] for key in ("id", "state", "classes")}
-        return shown | {"url": f"/tasks/{begun['id']}"}
-
-    @app.get("/tasks", response_model=schemas.Tasks, responses=failures(401, 403))
-    async def tasks() -> Any:
-        """The lessons since the server was started."""
-        return {"tasks": [lesson.as_json() for lesson in reversed(lessons.by_id.values())]}
-
-    @app.get(
-        "/tasks/{task}", response_model=schemas.TaskShown, responses=failures(401, 403, 404, 422)
-    )
-    async def task(task: TaskId) -> Any:
-        """How far a lesson is."""
-        return lessons.find(task).as_json()
-
-    @app.get(
-        "/tasks/{task}/events",
-        response_class=StreamingResponse,
-        responses={
-            200: {
-                "description": "events `progress`, each with what GET /tasks/{task} says",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            **failures(401, 403, 404, 422),
-        },
-    )
-    async def events(task: TaskId) -> StreamingResponse:
-        """The same as it changes, until the lesson has ended."""
-        return StreamingResponse(stream(lessons.find(task)), media_type="text/event-stream")
-
-    @app.delete(
-        "/tasks/{task}",
-        response_model=schemas.TaskShown,
-        responses=failures(401, 403, 404, 409, 422),
-    )
-    async def cancel(task: TaskId) -> Any:
-        """Stop a lesson; the model stays as it was."""
-        lesson = lessons.find(task)
-        if lesson.state not in FINAL:
-            await lessons.cancel(lesson)
-            if lesson.state == "cancelled":
-                return lesson.as_json()
-        ended = f"This lesson has ended already ({lesson.state})"
-        raise Refused(409, f"{ended}: there is nothing to cancel.")
-
-
-async def stream(lesson: Lesson) -> AsyncIterator[str]:
-    last, quiet = "", 0.0
-    while True:
-        shown = lesson.as_json()
-        text = json.dumps(shown)
-        if text != last:
-            yield f"event: progress\ndata: {text}\n\n"
-            last, quiet = text, 0.0
-        elif quiet > ALIVE_SECONDS:
-            yield ": still there\n\n"
-            quiet = 0.0
-        if shown["state"] in FINAL:
-            return
-        await asyncio.sleep(EVENT_SECONDS)
-        quiet += EVENT_SECONDS
 
 
 async def no_route(request: Request, found: HTTPException) -> Response:
@@ -220,6 +143,8 @@ def allowed(request: Request) -> list[str]:
     """Return the methods of all routes of an address; Starlette would list those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     here = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    # An address of its own is meant before one with a gap that it would fit.
+    here = [route for route in here if route.path == request.url.path] or here
     return sorted({method for route in here for method in route.methods or ()})
 
 

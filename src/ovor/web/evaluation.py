@@ -6,20 +6,16 @@ let it keep; the latter are in memory alone. They are predicted when no request 
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ovor.classifier.evaluate import percent
 from ovor.data.labelled import from_folder
 from ovor.errors import in_words
+from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault
-from ovor.web.images import for_each
 from ovor.web.predictor import EVALUATION_BATCH, Predictor, ServedModel
-from ovor.web.settings import Limits
 from ovor.web.upload import UploadedImage
 
 KEPT_PER_CLASS = 20  # images of clients
@@ -28,10 +24,8 @@ log = logging.getLogger("ovor.web")
 
 
 class Evaluation:
-    def __init__(
-        self, folder: Path | None, predictor: Predictor, decoders: Executor, limits: Limits
-    ):
-        self.predictor, self.decoders, self.limits = predictor, decoders, limits
+    def __init__(self, folder: Path | None, predictor: Predictor, decoders: Decoders) -> None:
+        self.predictor, self.decoders = predictor, decoders
         found = from_folder(folder, "test")[0] if folder else {}
         self.images = {n: [UploadedImage("", path) for path in paths] for n, paths in found.items()}
         self.kept: dict[str, int] = {}  # images of clients, by class
@@ -49,6 +43,15 @@ class Evaluation:
                 self.images.setdefault(name, []).append(UploadedImage("", content))
         if images:
             self.begin()
+
+    def rename(self, old: str, new: str) -> None:
+        """Know the images and results of a class by its new name."""
+        if old in self.images:
+            self.images[new] = [*self.images.pop(old), *self.images.get(new, [])]
+        self.kept[new] = self.kept.pop(old, 0)
+        for exam in self.results:
+            for known in exam["classes"]:
+                known["name"] = new if known["name"] == old else known["name"]
 
     def begin(self) -> None:
         """Evaluate the model that is served now, and give up the evaluation of an older one."""
@@ -70,10 +73,7 @@ class Evaluation:
         results: list[tuple[str, bool]] = []
         for start in range(0, len(asked), EVALUATION_BATCH):
             names, images = zip(*asked[start : start + EVALUATION_BATCH], strict=True)
-            loop = asyncio.get_running_loop()
-            seen = await loop.run_in_executor(
-                self.decoders, for_each, images, self.limits, served.model.view
-            )
+            seen = await self.decoders.views(images, served.model.transform())
             read = {i: view for i, view in enumerate(seen) if not isinstance(view, ImageFault)}
             if not read:
                 continue
@@ -82,19 +82,32 @@ class Evaluation:
             if by is not served:  # another model has taken over, and will be evaluated
                 return
             results += [
-                (names[i], said.likeliest == names[i]) for i, said in zip(read, found, strict=True)
+                (names[i], said.prediction.likeliest == names[i])
+                for i, said in zip(read, found, strict=True)
             ]
         if results:
             self.record(served, results)
 
     def record(self, served: ServedModel, results: Sequence[tuple[str, bool]]) -> None:
-        """Add a model's accuracy on every task, in place of what was known of this many lessons."""
-        tasks = []
-        for number, classes in enumerate(served.tasks, 1):
-            right = [flag for name, flag in results if name in classes]
-            if right:
-                accuracy = percent(np.array(right))
-                tasks.append({"task": number, "images": len(right), "accuracy": accuracy})
+        """Add how a model did on every class, in place of what was known of this many lessons."""
+        asked, right = Counter(name for name, _ in results), Counter(n for n, ok in results if ok)
+        classes = [
+            {"name": name, "lesson": number, "images": asked[name], "right": right[name]}
+            for number, names in enumerate(served.tasks, 1)
+            for name in names
+            if asked[name]
+        ]
         lessons = len(served.tasks)
         self.results = [old for old in self.results if old["lessons"] < lessons]
-        self.results.append({"lessons": lessons, "tasks": tasks})
+        self.results.append({"lessons": lessons, "groups": by_lesson(classes), "classes": classes})
+
+
+def by_lesson(classes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return how a model did on the classes of each lesson."""
+    found = []
+    for lesson in sorted({known["lesson"] for known in classes}):
+        own = [known for known in classes if known["lesson"] == lesson]
+        images, right = (sum(known[key] for known in own) for key in ("images", "right"))
+        accuracy = round(100 * right / images, 4)
+        found.append({"lesson": lesson, "images": images, "right": right, "accuracy": accuracy})
+    return found

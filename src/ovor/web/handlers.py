@@ -1,9 +1,10 @@
-"""POST /predict and POST /tasks: from the bytes of a request to predictions, or to a lesson."""
+"""POST /predict and POST /lessons: from the bytes of a request to predictions, or to a lesson."""
 
 import asyncio
 import copy
 import shutil
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,80 +12,104 @@ from starlette.requests import Request
 
 from ovor.classifier.lock import check_finished
 from ovor.classifier.prediction import Prediction
-from ovor.data.class_names import as_name, check_name, listed
+from ovor.data.class_names import listed
 from ovor.errors import OvorError
-from ovor.web.errors import ImageFault, Refused
-from ovor.web.images import for_each, none_usable
-from ovor.web.lessons import Lesson, LessonRequest
-from ovor.web.predictor import ServedModel
-from ovor.web.schemas import MAX_EPOCHS, MAX_LABEL, TOP
+from ovor.web.bodies import MAX_EPOCHS
+from ovor.web.errors import ImageFault, Refused, none_usable
+from ovor.web.labels import checked_labels
+from ovor.web.lesson import Lesson, LessonRequest
+from ovor.web.predictor import Answer, ServedModel
+from ovor.web.schemas import TOP
 from ovor.web.service import Service
 from ovor.web.upload import Form, UploadedImage, read_to_folder, read_to_memory
+from ovor.web.words import without_paths
 
 
 async def predict(service: Service, request: Request) -> dict[str, Any]:
     """Return what POST /predict responds."""
     service.check_running()
+    service.check_taught()
     begun = time.perf_counter()
     with service.budget.share() as take:
         form = await read_to_memory(request, service.limits, take)
+        keep = choice(form, "keep", ("true", "false")) == "true"
         service.predictor.reserve(len(form.images))
         served, found = await predict_reserved(service, form.images)
-    rows = [row(image.name, said) for image, said in zip(form.images, found, strict=True)]
-    service.metrics.images.inc(sum(isinstance(said, Prediction) for said in found))
+        if keep:
+            await asyncio.to_thread(service.inbox.consider, form.images, found, served)
+    said = [answer.prediction if isinstance(answer, Answer) else answer for answer in found]
+    rows = [row(image.name, own) for image, own in zip(form.images, said, strict=True)]
+    service.metrics.images.inc(sum(isinstance(answer, Answer) for answer in found))
     service.metrics.seconds.observe(time.perf_counter() - begun)
     return {"version": served.version, "predictions": rows}
 
 
 async def predict_reserved(
     service: Service, images: list[UploadedImage]
-) -> tuple[ServedModel, list[Prediction | ImageFault]]:
+) -> tuple[ServedModel, list[Answer | ImageFault]]:
     """Predict images that have their places in the queue; say what is wrong with the others."""
     predictor, made_for = service.predictor, service.predictor.served
     waiting = len(images)
+    aside = 0
+
+    def set_aside() -> None:
+        nonlocal waiting, aside
+        predictor.set_aside(waiting)
+        waiting, aside = 0, aside + waiting
+
     try:
-        loop = asyncio.get_running_loop()
-        seen = await loop.run_in_executor(
-            service.decoders, for_each, images, service.limits, made_for.model.view
-        )
+        transform = made_for.model.transform()
+        seen = await service.decoders.views(images, transform, set_aside)
+        predictor.return_to_queue(aside)
+        waiting, aside = waiting + aside, 0
         views = [view for view in seen if not isinstance(view, ImageFault)]
         if not views:
             raise none_usable([fault for fault in seen if isinstance(fault, ImageFault)])
         future = predictor.predict(views, made_for)
         waiting -= len(views)  # the predictor gives their places back
     finally:
-        predictor.release(waiting)
-    served, predictions = await asyncio.wrap_future(future)
-    rest = iter(predictions)
+        predictor.return_to_queue(aside)
+        predictor.release(waiting + aside)
+    served, answers = await asyncio.wrap_future(future)
+    rest = iter(answers)
     return served, [said if isinstance(said, ImageFault) else next(rest) for said in seen]
 
 
 def row(name: str, said: Prediction | ImageFault) -> dict[str, Any]:
+    """Return what is said of one image: its prediction, or why it cannot be read."""
     if isinstance(said, ImageFault):
-        return {"name": name, "error": said.error}
-    best = said.best(TOP)
-    return {
-        "name": name,
-        "answer": said.label,
-        "unknown": said.unknown,
-        "confidence": best[0][1],
-        "classes": [{"name": label, "confidence": confidence} for label, confidence in best],
-    }
+        return {"image": name, "error": said.error}
+    named = {"likeliest": said.likeliest, "confidence": round(said.confidence, 6)}
+    return {"image": name, **said.as_json(TOP), **named}
 
 
 async def teach(service: Service, request: Request) -> Lesson:
-    """Start the lesson that POST /tasks asks for."""
+    """Start the lesson that POST /lessons asks for.
+
+    Its place is taken when all of it is there: who sends slowly, or never ends, keeps nobody off.
+    """
     service.check_running()
-    service.lessons.claim()
+    service.lessons.check_free()
+    check_no_other(service.settings.model)
     folder = service.scratch.folder()
     try:
-        check_no_other(service.settings.model)
-        form = await read_to_folder(request, service.limits, folder)
-        wanted = await checked(service, form, folder)
+        with service.disk.share() as take:
+            form = await read_to_folder(request, service.limits, take, folder)
+        return await begin(service, lambda: checked(service, form, folder))
+    except BaseException:
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+        raise
+
+
+async def begin(service: Service, prepare: Callable[[], Awaitable[LessonRequest]]) -> Lesson:
+    """Take the place of the one lesson that can go on, and start it when it is prepared."""
+    async with service.changing:  # which takes a moment
+        service.lessons.claim()
+    try:
+        wanted = await prepare()
         service.check_running()  # it may have been told to stop meanwhile
         return service.lessons.start(wanted)
     except BaseException:
-        await asyncio.to_thread(shutil.rmtree, folder, True)
         service.lessons.release()
         raise
 
@@ -94,20 +119,17 @@ def check_no_other(model: Path) -> None:
     try:
         check_finished(model)
     except OvorError as error:
-        raise Refused(409, str(error), retry_after=60) from error
+        raise Refused(409, without_paths(str(error), model), retry_after=60) from error
 
 
 async def checked(service: Service, form: Form, folder: Path) -> LessonRequest:
     """Return the lesson that a form asks for, or say what is wrong with it."""
-    labels = labels_of(form, service.predictor.served)
+    yes = choice(form, "yes", ("false", "true")) == "true"
+    labels = labels_of(form, service.predictor.served, yes)
     epochs = epochs_of(form, service.predictor.served)
     skip = choice(form, "on_error", ("stop", "skip")) == "skip"
     keep = choice(form, "keep_set_aside", ("false", "true")) == "true"
-    loop = asyncio.get_running_loop()
-    seen = await loop.run_in_executor(
-        service.decoders, for_each, form.images, service.limits, lambda image: None
-    )
-    faults = [fault for fault in seen if fault]
+    faults = await service.decoders.faults(form.images)
     if faults and (not skip or len(faults) == len(form.images)):
         raise bad_images(faults, len(form.images))
     bad = {fault.index for fault in faults}
@@ -122,10 +144,13 @@ async def checked(service: Service, form: Form, folder: Path) -> LessonRequest:
         epochs=epochs,
         keep_validation=keep,
         left_out=tuple(faults),
+        names=tuple(form.images[index].name for index in good),
+        yes=yes,
     )
 
 
-def labels_of(form: Form, served: ServedModel) -> list[str]:
+def labels_of(form: Form, served: ServedModel, yes: bool) -> list[str]:
+    """Return the class of each image of a form."""
     given = form.fields.get("labels", [])
     if len(given) != len(form.images):
         raise Refused(
@@ -133,22 +158,7 @@ def labels_of(form: Form, served: ServedModel) -> list[str]:
             f"There are {len(form.images)} images and {len(given)} labels: send one label each, in "
             "the same order.",
         )
-    if any(len(label) > MAX_LABEL for label in given):
-        raise Refused(422, f"A label is longer than {MAX_LABEL} characters: choose a shorter name.")
-    labels = [as_name(label) for label in given]
-    for name in labels:
-        try:
-            check_name(name, "choose another name", "choose another name")
-        except OvorError as error:
-            raise Refused(422, str(error)) from error
-    known = sorted(set(labels) & set(served.classes))
-    if known and not served.exact:
-        raise Refused(
-            422,
-            f"{listed(known)} {'is' if len(known) == 1 else 'are'} learned already, and a class "
-            "cannot be learned twice: leave it out, or choose another name.",
-        )
-    return labels
+    return checked_labels(given, served, yes)
 
 
 def choice(form: Form, name: str, allowed: tuple[str, ...]) -> str:

@@ -25,6 +25,7 @@ from ovor.events import (
     TrainStep,
 )
 from ovor.experiments.progress import WORK, work_per_image
+from ovor.web.words import for_clients
 
 if TYPE_CHECKING:
     from ovor.classifier.model import Classifier
@@ -80,7 +81,7 @@ def main() -> None:
     try:
         learn(order, report)
     except Exception as error:
-        report(error=in_words(error))
+        report(error=for_clients(error, Path(order["model"])), detail=in_words(error))
         if order["debug"]:
             raise
         sys.exit(1)
@@ -99,37 +100,53 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
     import torch
 
     from ovor.classifier.lock import check_finished, locked
-    from ovor.classifier.model import Classifier
     from ovor.data.task_data import read_lesson
 
     torch.set_num_threads(order["threads"])
     path, images = Path(order["model"]), [Path(image) for image in order["images"]]
     with locked(path):
         check_finished(path)
-        model = Classifier.load(path, backbone=order["backbone"], device=order["device"])
+        model = opened(order, path)
         usual = {"epochs": model.epochs, "workers": model.workers}
         # Its images are few and near: processes that load them would only be more to end.
         model.set_params(epochs=order["epochs"] or model.epochs, workers=0)
         exact = model.run().method == "analytic"
         before, known = model.tasks_, model.classes_.tolist()
         lesson = read_lesson(
-            images, order["labels"], known, rename={}, skip_known=False, more=exact
+            images,
+            order["labels"],
+            known,
+            rename={},
+            skip_known=False,
+            more=exact,
+            yes=order["yes"],
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))
-        more = len(model.tasks_) == len(before)  # of known classes alone: no task of its own
+        more = len(model.tasks_) == len(before)  # of known classes alone: no lesson of its own
         # All of it before saving: who is killed after that has learned, and cannot say so.
         report(
             state="saving",
             doing="saving",
             progress=1.0,
-            task=None if more else len(model.tasks_),
+            lesson=None if more else len(model.tasks_),
             accuracy=model.report_["expected"] if model.report_ else model.tasks_[-1].accuracy,
+            report=model.report_,
             validation=[] if exact else held_out(model, lesson),
             mark=model.about().lesson,
         )
         model.set_params(**usual)
         model.save(path)
+
+
+def opened(order: dict[str, Any], path: Path) -> "Classifier":
+    """Return the model of the file, or a new one where the server began without."""
+    from ovor.classifier.model import Classifier
+    from ovor.classifier.new import new_classifier
+
+    if order["new"] and not path.exists():
+        return new_classifier(order["backbone"], device=order["device"])
+    return Classifier.load(path, backbone=order["backbone"], device=order["device"])
 
 
 def held_out(model: "Classifier", lesson: "Lesson") -> list[int]:

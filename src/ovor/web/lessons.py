@@ -8,114 +8,27 @@ import asyncio
 import json
 import logging
 import os
-import secrets
 import shutil
 import signal
 import sys
-import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ovor.classifier.file import Description
 from ovor.errors import in_words
-from ovor.web.errors import ImageFault, Refused
+from ovor.web.errors import Refused
+from ovor.web.lesson import Lesson, LessonRequest
 from ovor.web.predictor import FileStamp, Predictor, ServedModel, cores, file_stamp, lesson_threads
 from ovor.web.schemas import State
 from ovor.web.settings import Settings
+from ovor.web.words import for_clients
 
-FINAL = ("done", "failed", "cancelled")
 REPORT_BYTES = 2**22  # of a line of the process, at most
 PATIENCE = 5  # seconds between asking a process to end and ending it
-REMEMBERED = 100  # lessons that GET /tasks lists
+REMEMBERED = 100  # lessons that GET /lessons lists
 log = logging.getLogger("ovor.web")
-
-
-@dataclass(frozen=True)
-class LessonRequest:
-    """A lesson as a client has asked for it, checked."""
-
-    folder: Path
-    images: tuple[Path, ...]
-    """files of the folder, called by their position in the request"""
-    labels: tuple[str, ...]
-    epochs: int | None
-    keep_validation: bool
-    """whether the server may keep the validation images, to evaluate later models on them"""
-    left_out: tuple[ImageFault, ...] = ()
-
-    @cached_property
-    def classes(self) -> dict[str, int]:
-        """how many images each class has"""
-        return dict(sorted(Counter(self.labels).items()))
-
-
-@dataclass(eq=False)
-class Lesson:
-    """A lesson as it goes on."""
-
-    wanted: LessonRequest
-    id: str = field(default_factory=lambda: secrets.token_hex(4))
-    state: State = "waiting"
-    progress: float = 0.0
-    doing: str = "waiting"
-    notes: list[str] = field(default_factory=list)
-    error: str | None = None
-    accuracy: float | None = None
-    task: int | None = None
-    validation: list[int] = field(default_factory=list)
-    """positions in the request of the images that were held out for validation"""
-    mark: str = ""
-    """identifies the lesson in the file of a model that may learn more of known classes"""
-    begun: float = field(default_factory=time.monotonic)
-    learning_since: float | None = None
-    over: float | None = None
-    cancelling: bool = False
-    process: Process | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def update(self, report: dict[str, Any]) -> None:
-        """Set the fields that a line of the lesson's process reports."""
-        vars(self).update(report)
-        if self.state == "learning" and self.learning_since is None:
-            self.learning_since = time.monotonic()
-
-    def end(self, state: State, error: str | None = None) -> None:
-        self.state, self.error, self.doing = state, error, state
-        if state == "done":
-            self.progress = 1.0
-        else:
-            self.task = self.accuracy = None  # which were reported before the model was saved
-        self.over = time.monotonic()
-
-    @property
-    def seconds_left(self) -> float | None:
-        if self.state in FINAL or self.learning_since is None or self.progress < 0.02:
-            return None
-        spent = time.monotonic() - self.learning_since
-        return round(spent * (1 - self.progress) / self.progress, 1)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what GET /tasks/{task} responds."""
-        return {
-            "id": self.id,
-            "state": self.state,
-            "classes": [{"name": n, "images": k} for n, k in self.wanted.classes.items()],
-            "progress": self.progress,
-            "doing": self.doing,
-            "seconds": round((self.over or time.monotonic()) - self.begun, 1),
-            "seconds_left": self.seconds_left,
-            "notes": self.notes,
-            "images": [fault.as_json() for fault in self.wanted.left_out],
-            "error": self.error,
-            "accuracy": self.accuracy,
-            "task": self.task,
-        }
 
 
 class Lessons:
@@ -125,26 +38,32 @@ class Lessons:
         predictor: Predictor,
         take_over: Callable[[], Awaitable[ServedModel]],
         keep: Callable[[Sequence[tuple[str, bytes]]], None],
+        leave: Callable[[Sequence[str]], None],
         count: Callable[[str], None],
     ) -> None:
         """Call `take_over` to serve the changed file, `keep` with validation images that clients
-        leave to the server, and `count` with the state that a lesson has ended in."""
+        leave to the server, `leave` with images of the inbox that were learned, and `count` with
+        the state that a lesson has ended in."""
         self.settings, self.predictor = settings, predictor
-        self.take_over, self.keep, self.count = take_over, keep, count
+        self.take_over, self.keep, self.leave, self.count = take_over, keep, leave, count
         self.by_id: dict[str, Lesson] = {}
         self.current: Lesson | None = None
-        self.claimed = False  # a client sends a lesson, or one goes on
+        self.claimed = False  # a whole lesson has been sent, or goes on
         self.running: asyncio.Task[None] | None = None
 
-    def claim(self) -> None:
-        """Refuse all other lessons from the first byte of this one on: two could fill the disk."""
+    def check_free(self) -> None:
+        """Refuse what would change the model while a lesson does."""
         if self.claimed:
             left = self.current.seconds_left if self.current else None
             raise Refused(
                 409,
-                "Another lesson is going on: wait until it has ended, or cancel it.",
+                "A lesson is going on: wait until it has ended, or cancel it.",
                 retry_after=max(1, round(left or 5)),
             )
+
+    def claim(self) -> None:
+        """Let nothing else change the model from now on."""
+        self.check_free()
         self.claimed = True
 
     def release(self) -> None:
@@ -152,7 +71,7 @@ class Lessons:
 
     def find(self, number: str) -> Lesson:
         if number not in self.by_id:
-            raise Refused(404, "There is no such task: GET /tasks lists them.")
+            raise Refused(404, "There is no such lesson: GET /lessons lists them.")
         return self.by_id[number]
 
     def start(self, wanted: LessonRequest) -> Lesson:
@@ -190,7 +109,8 @@ class Lessons:
         self.current, self.claimed = None, False
         self.count(state)
         lesson.end(state, error)  # when all is as it says
-        log.info("lesson %s: %s%s", lesson.id, state, f": {error}" if error else "")
+        why = lesson.detail or error
+        log.info("lesson %s: %s%s", lesson.id, state, f": {why}" if error else "")
         lesson.ended.set()
 
     async def outcome(self, lesson: Lesson) -> tuple[State, str | None]:
@@ -199,9 +119,10 @@ class Lessons:
             await self.attend(lesson)
             return await self.conclude(lesson, stamp)
         except Exception as error:
+            lesson.detail = in_words(error)
             if self.settings.debug:
                 log.exception("lesson %s", lesson.id)
-            return "failed", in_words(error)
+            return "failed", for_clients(error, self.settings.model)
 
     async def attend(self, lesson: Lesson) -> None:
         """Start the lesson's process, and listen to it until it is gone."""
@@ -243,6 +164,8 @@ class Lessons:
             "epochs": wanted.epochs,
             "checkpoint": str(wanted.folder / "checkpoint"),
             "threads": threads,
+            "yes": wanted.yes,
+            "new": self.predictor.served.empty,
             "debug": self.settings.debug,
         }
 
@@ -251,6 +174,7 @@ class Lessons:
         changed = file_stamp(self.settings.model) != before
         if changed and has_learned((await self.take_over()).model.about(), lesson):
             self.keep(await asyncio.to_thread(validation_images, lesson))
+            await asyncio.to_thread(self.leave, lesson.wanted.inbox)
             return "done", None
         if lesson.cancelling:
             return "cancelled", None

@@ -12,11 +12,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from ovor.classifier.model import Classifier
-from ovor.classifier.prediction import BATCH, Prediction, View, predict_images, predict_views
+from ovor.classifier.new import new_classifier
+from ovor.classifier.prediction import BATCH, Prediction, View, predict_images
 from ovor.web.errors import Refused
 from ovor.web.settings import Settings
 
@@ -31,6 +34,13 @@ class ServedModel:
     model: Classifier
     version: int
     stamp: FileStamp
+    can_undo: bool = False
+    """is the file as it was before its last change kept beside it?"""
+
+    @property
+    def empty(self) -> bool:
+        """is nothing taught yet, as there was no file?"""
+        return not self.model.tasks_
 
     @property
     def classes(self) -> list[str]:
@@ -47,41 +57,70 @@ class ServedModel:
         return self.model.run().method == "analytic"
 
 
+NO_FILE: FileStamp = (0, 0, 0)
+
+
 def file_stamp(path: Path) -> FileStamp:
-    found = os.stat(path)
+    """Return what tells a file from the one that takes its place, or that there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return NO_FILE
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def load(settings: Settings, version: int) -> ServedModel:
-    """Load the model's file, and predict once, so that no client waits for what that sets up."""
-    stamp = file_stamp(settings.model) if settings.model.exists() else (0, 0, 0)
-    model = Classifier.load(settings.model, backbone=settings.backbone, device=settings.device)
+def load(settings: Settings, version: int, like: Classifier | None = None) -> ServedModel:
+    """Load the model's file, or begin a model if there is none.
+
+    A network that is the same in `like` is not loaded again.
+    """
+    stamp = file_stamp(settings.model)
+    if stamp == NO_FILE:
+        model = new_classifier(settings.backbone, device=settings.device)
+        model.transform()
+        return ServedModel(model, version, stamp)
+    model = Classifier.load(
+        settings.model, backbone=settings.backbone, device=settings.device, like=like
+    )
+    return ready(model, version, stamp)
+
+
+def ready(model: Classifier, version: int, stamp: FileStamp) -> ServedModel:
+    """Predict once, so that no client waits for what that sets up."""
     side = model.transform().size
     list(predict_images(model, [Image.new("RGB", (side, side))]))
-    return ServedModel(model, version, stamp)
+    return ServedModel(model, version, stamp, model.can_undo)
 
 
-Predicted = Future[tuple[ServedModel, list[Prediction]]]
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the model says of an image, and the features that it says it by."""
+
+    prediction: Prediction
+    features: Tensor  # p
+
+
+Predicted = Future[tuple[ServedModel, list[Answer]]]
 
 
 @dataclass(eq=False)
 class Ticket:
-    """The images of one request in the queue, and their predictions as they are made."""
+    """The images of one request in the queue, and their answers as they are found."""
 
     views: Sequence[View]
     made_for: ServedModel
     """the model whose input size the views have"""
     served: ServedModel | None = None
     """the model that predicts them, chosen when the first image is taken up"""
-    predictions: list[Prediction] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     """of the first images: one thread takes them in their order"""
     future: Predicted = field(default_factory=Future)
 
-    def put(self, prediction: Prediction) -> None:
+    def put(self, answer: Answer) -> None:
         assert self.served is not None
-        self.predictions.append(prediction)
-        if len(self.predictions) == len(self.views):
-            self.future.set_result((self.served, self.predictions))
+        self.answers.append(answer)
+        if len(self.answers) == len(self.views):
+            self.future.set_result((self.served, self.answers))
 
     def fail(self, error: BaseException) -> None:
         if not self.future.done():
@@ -96,6 +135,7 @@ class Predictor:
         self.served = served
         self.limit = limit
         self.waiting = 0  # images with a place in the queue, decoded or not yet
+        self.aside = 0  # images of requests that wait for a large one to be decoded
         self.threads = cores()
         self.requests: deque[Item] = deque()
         self.evaluations: deque[Item] = deque()
@@ -125,6 +165,20 @@ class Predictor:
     def release(self, images: int) -> None:
         with self.changed:
             self.waiting -= images
+
+    def set_aside(self, images: int) -> None:
+        """Give the places back to others, while the request waits for what takes long."""
+        with self.changed:
+            if self.aside + images > self.limit:
+                sentence = "Too many large images wait to be decoded: try again in a moment."
+                raise Refused(429, sentence, retry_after=5)
+            self.waiting -= images
+            self.aside += images
+
+    def return_to_queue(self, images: int) -> None:
+        with self.changed:
+            self.waiting += images
+            self.aside -= images
 
     def predict(self, views: Sequence[View], made_for: ServedModel) -> Predicted:
         """Queue images that have their places."""
@@ -186,13 +240,23 @@ def take(queue: deque[Item], at_most: int) -> list[Item]:
 def predict_batch(served: ServedModel, items: list[Item]) -> None:
     """Predict images of one or several requests in one pass through the network."""
     try:
-        found = predict_views(served.model, [view for _, view in items])
+        features = served.model.features(np.stack([view for _, view in items])).cpu()
+        found = answers(served.model, features)
     except Exception as error:  # such as a full memory: these fail, the next may not
         for ticket, _ in items:
             ticket.fail(error)
         return
-    for (ticket, _), prediction in zip(items, found, strict=True):
-        ticket.put(prediction)
+    for (ticket, _), answer in zip(items, found, strict=True):
+        ticket.put(answer)
+
+
+def answers(model: Classifier, features: Tensor) -> list[Answer]:
+    """Return what a model says of images by their features (n, p)."""
+    classes, scores = model.classes_, model.judged(features.to(model.learner().device))
+    return [
+        Answer(Prediction(classes, probabilities, float(margin)), own)
+        for probabilities, margin, own in zip(*scores, features.clone(), strict=True)
+    ]
 
 
 def cores() -> int:

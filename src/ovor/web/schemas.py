@@ -1,4 +1,4 @@
-"""The shapes of requests and responses, of which /openapi.json is made.
+"""The shapes of responses, of which /openapi.json is made.
 
 The names of the classes stand in that document, and their docstrings would: so they have none.
 """
@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_EPOCHS = 1000
-MAX_LABEL = 200  # characters of a class's name
 TOP = 5  # classes that a prediction names
 State = Literal["waiting", "checking", "learning", "saving", "done", "failed", "cancelled"]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Number = Annotated[int, Field(ge=1)]
+Some = Annotated[int, Field(ge=0)]
 
 
 class Response(BaseModel):
@@ -26,10 +26,19 @@ class ImageError(Response):
     error: str
 
 
+class Alike(Response):
+    given: str
+    known: str
+
+
 class Error(Response):
     error: Annotated[str, Field(description="one sentence: what is wrong, and what to do")]
     images: Annotated[
         list[ImageError], Field(description="the images at fault, where single ones are")
+    ] = []
+    alike: Annotated[
+        list[Alike],
+        Field(description="names that differ from known ones only by case or look; yes takes them"),
     ] = []
 
 
@@ -39,38 +48,74 @@ class Health(Response):
 
 class ClassCount(Response):
     name: str
-    images: Annotated[int, Field(ge=1)]
+    images: Number
 
 
-class KnownTask(Response):
-    task: Annotated[int, Field(ge=1)]
+class KnownClass(Response):
+    name: str
+    images: Number
+    expected: Annotated[
+        Percent | None,
+        Field(description="of new images, how many are named right, when its images last came"),
+    ]
+    confused_with: Annotated[list[str], Field(description="the most frequent first")]
+
+
+class KnownLesson(Response):
+    lesson: Number
     held_out: Annotated[int, Field(ge=0, description="images that were set aside")]
     held_out_accuracy: Annotated[
         Percent | None,
         Field(
-            description="on those, when the task was learned; of an exact model, on its images, "
+            description="on those, when it was learned; of an exact model, on its images, "
             "each judged by all others"
         ),
     ]
-    classes: list[ClassCount]
+    classes: list[KnownClass]
 
 
-class TaskExam(Response):
-    task: Annotated[int, Field(ge=1)]
-    images: Annotated[int, Field(ge=1)]
+class GroupExam(Response):
+    lesson: Number
+    images: Number
+    right: Some
     accuracy: Percent
 
 
+class ClassExam(Response):
+    name: str
+    lesson: Number
+    images: Number
+    right: Some
+
+
 class Exam(Response):
-    lessons: Annotated[int, Field(ge=1, description="tasks that were known at the time")]
-    tasks: list[TaskExam]
+    lessons: Annotated[int, Field(ge=1, description="that the model had had at the time")]
+    groups: Annotated[list[GroupExam], Field(description="the classes of each lesson")]
+    classes: list[ClassExam]
+
+
+class Point(Response):
+    lessons: Annotated[int, Field(ge=1, description="that the model had had")]
+    images: Number
+    right: Some
+    by: Annotated[
+        Literal["lesson", "exam"],
+        Field(description="its own images, each judged by all others, or images of an exam"),
+    ]
+
+
+class Line(Response):
+    name: str
+    lesson: Annotated[int, Field(ge=1, description="that brought the class")]
+    images: Annotated[int, Field(ge=1, description="that it was learned from")]
+    points: Annotated[list[Point], Field(description="the earliest first")]
 
 
 class LimitsShown(Response):
     image_bytes: int
     pixels: int
     images_per_prediction: int
-    images_per_task: int
+    images_per_lesson: int
     request_bytes: int
 
 
@@ -85,37 +130,52 @@ class ModelShown(Response):
     image_size: int
     megabytes: float
     version: Annotated[int, Field(ge=1, description="grows when another model takes over")]
-    tasks: list[KnownTask]
+    empty: Annotated[bool, Field(description="nothing is taught yet")]
+    can_teach: Annotated[bool, Field(description="may this caller?")]
+    can_undo: Annotated[bool, Field(description="is the model before its last change kept?")]
+    lessons: list[KnownLesson]
     exams: Annotated[
-        list[Exam], Field(description="accuracy on images set aside, after each lesson")
+        list[Exam], Field(description="how it did on images set aside, after each lesson")
+    ]
+    memory: Annotated[
+        list[Line], Field(description="how well each class was known, lesson after lesson")
     ]
     limits: LimitsShown
-    learning: Annotated[str | None, Field(description="the task being learned, by its id")]
+    learning: Annotated[str | None, Field(description="the lesson that goes on, by its id")]
+    inbox: Annotated[
+        int | None, Field(description="images that wait to be named; none for who may only ask")
+    ]
 
 
 class Candidate(Response):
-    name: str
+    class_: Annotated[str, Field(alias="class")]
     confidence: Share
 
 
 class Prediction(Response):
-    name: str
-    answer: Annotated[str, Field(description='the class, or "unknown"')]
+    image: Annotated[str, Field(description="as the client calls it")]
+    label: Annotated[str, Field(description='the class, or "unknown"')]
     unknown: bool
-    confidence: Share
-    classes: Annotated[list[Candidate], Field(max_length=TOP, description="the best first")]
+    likeliest: Annotated[str, Field(description="the class that it is most like, also if unknown")]
+    confidence: Annotated[Share, Field(description="that it is that one, if of any known class")]
+    margin: Annotated[float, Field(description="how surely it is of a known class; below 0: not")]
+    best: Annotated[list[Candidate], Field(max_length=TOP, description="the likeliest first")]
 
 
 class Unread(Response):
-    name: str
+    image: str
     error: str
 
 
 class Predictions(Response):
-    version: Annotated[int, Field(ge=1)]
+    version: Number
     predictions: Annotated[
         list[Prediction | Unread], Field(description="in the order of the images")
     ]
+
+
+class Corrected(ModelShown):
+    row: Annotated[Prediction, Field(description="what the model now says of the image")]
 
 
 class Begun(Response):
@@ -125,7 +185,7 @@ class Begun(Response):
     url: str
 
 
-class TaskShown(Response):
+class LessonShown(Response):
     id: str
     state: State
     classes: list[ClassCount]
@@ -143,105 +203,69 @@ class TaskShown(Response):
             "each judged by all others"
         ),
     ]
-    task: Annotated[
-        Annotated[int, Field(ge=1)] | None,
+    report: Annotated[
+        dict[str, Any] | None,
+        Field(description="when done: verdict, advice, and what to expect of each class"),
+    ]
+    lesson: Annotated[
+        Number | None,
         Field(description="its number, when done; none if all classes were known before"),
     ]
 
 
-class Tasks(Response):
-    tasks: Annotated[list[TaskShown], Field(description="the newest first")]
+class Lessons(Response):
+    lessons: Annotated[list[LessonShown], Field(description="the newest first")]
+
+
+class Waiting(Response):
+    id: str
+    image: Annotated[str, Field(description="as the client called it")]
+    label: str
+    likeliest: str
+    confidence: Share
+    group: Number
+
+
+class Group(Response):
+    group: Number
+    images: Annotated[list[str], Field(description="their ids, the newest first")]
+    likeliest: Annotated[str, Field(description="the class that most of them are most like")]
+
+
+class Inbox(Response):
+    kept: Annotated[
+        Literal["memory", "folder", "nothing"], Field(description="where, or that it is off")
+    ]
+    most: Annotated[int, Field(ge=0, description="images that can wait; the oldest go first")]
+    images: Annotated[list[Waiting], Field(description="the newest first")]
+    groups: Annotated[list[Group], Field(description="images that are alike; the largest first")]
 
 
 STATUSES = {
     400: "the request is broken",
     401: "a token is needed",
-    403: "another host name, or another web page",
-    404: "there is no such task",
+    403: "another host name, another web page, or a token that may only ask",
+    404: "there is no such thing",
     408: "the request took too long to arrive",
-    409: "another lesson goes on, or this one has ended",
+    409: "not now: a lesson goes on, nothing is taught yet, or a name is much like a known one",
     413: "larger, or more, than is taken",
-    415: "not multipart/form-data, or no image of a known kind",
+    415: "another kind of body, or no image of a known kind",
     422: "understood, but cannot be done",
     429: "too many images wait; Retry-After says for how long",
-    503: "the server is stopping",
+    503: "the server is stopping, or has no room",
 }
 RETRY = {"Retry-After": {"schema": {"type": "string"}, "description": "seconds"}}
+ALWAYS = (401, 403)  # what any route may respond
 
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the errors of a route, for its `responses`."""
     found: dict[int | str, dict[str, Any]] = {}
-    for status in statuses:
+    for status in sorted({*ALWAYS, *statuses}):
         found[status] = {"model": Error, "description": STATUSES[status]}
         if status in (409, 429, 503):
             found[status]["headers"] = RETRY
     return found
-
-
-IMAGES = {
-    "type": "array",
-    "items": {"type": "string", "format": "binary"},
-    "minItems": 1,
-    "description": "JPEG, PNG, WebP, GIF, BMP or TIFF; of a moving image the first frame",
-}
-IMAGE_KINDS = "image/jpeg, image/png, image/webp, image/gif, image/bmp, image/tiff"
-
-
-def form_body(required: list[str], **fields: Any) -> dict[str, Any]:
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {
-                    "schema": {
-                        "type": "object",
-                        "properties": {"images": IMAGES, **fields},
-                        "required": required,
-                        "additionalProperties": False,
-                    },
-                    "encoding": {"images": {"contentType": IMAGE_KINDS}},
-                }
-            },
-        }
-    }
-
-
-PREDICT_BODY = form_body(["images"])
-ON_ONE_LINE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$"
-
-
-def lesson_body(least_epochs: int) -> dict[str, Any]:
-    """Return the form of POST /tasks, for its `openapi_extra`."""
-    return form_body(
-        ["images", "labels"],
-        labels={
-            "type": "array",
-            "items": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": MAX_LABEL,
-                "allOf": [{"pattern": ON_ONE_LINE}, {"pattern": "\\S"}],
-            },
-            "minItems": 1,
-            "description": "the class of each image, in the order of the images: a new one, "
-            "or, if the model is exact, any",
-        },
-        epochs={"type": "integer", "minimum": least_epochs, "maximum": MAX_EPOCHS},
-        keep_set_aside={
-            "type": "string",
-            "enum": ["false", "true"],
-            "default": "false",
-            "description": "keep the images set aside in memory, to measure what is "
-            "forgotten; an exact model sets none aside",
-        },
-        on_error={
-            "type": "string",
-            "enum": ["stop", "skip"],
-            "default": "stop",
-            "description": "at an image that cannot be read: refuse all, or go on without it",
-        },
-    )
 
 
 def require_token(app: FastAPI) -> None:

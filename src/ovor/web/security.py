@@ -5,7 +5,6 @@ so requests of other origins and for other host names are refused.
 """
 
 import asyncio
-import hmac
 import ipaddress
 import logging
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ovor.errors import in_words, one_line
 from ovor.web.errors import INTERNAL, Refused, error_response
+from ovor.web.roles import Roles
 from ovor.web.settings import Settings
 
 POLICY = (
@@ -27,8 +27,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-OPEN = ("/", "/healthz")  # and /static: no token needed
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+STALL_SECONDS = 20  # without a byte of a body that is not whole
 DRAIN_SECONDS, DRAIN_BYTES = 2, 2**26
 log = logging.getLogger("ovor.web")
 
@@ -44,7 +44,8 @@ def is_loopback(host: str) -> bool:
 
 def hosts_of(settings: Settings) -> frozenset[str] | None:
     """Return the names that the server may be called by; None: any, as only a token opens it."""
-    if settings.token and not settings.hosts and not is_loopback(settings.host):
+    token = settings.token or settings.ask_token
+    if token and not settings.hosts and not is_loopback(settings.host):
         return None
     return frozenset(name.lower() for name in (*LOOPBACK, settings.host, *settings.hosts))
 
@@ -56,7 +57,7 @@ class Guard:
         self, app: ASGIApp, settings: Settings, count: Callable[[str | None, str, int], None]
     ) -> None:
         self.app, self.count, self.debug = app, count, settings.debug
-        self.token = settings.token.encode() if settings.token else None
+        self.roles = Roles(settings)
         self.hosts = hosts_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,6 +66,7 @@ class Guard:
         exchange = Exchange(scope, receive, send)
         try:
             self.check(scope)
+            scope = renamed(scope)
             await self.app(scope, exchange.receive, exchange.send)
         except Refused as refused:
             await error_response(refused)(scope, exchange.receive, exchange.send)
@@ -86,19 +88,21 @@ class Guard:
                 "This server does not answer to the name in the Host header: use its address, or "
                 "start it with --allow-host NAME.",
             )
-        self.check_token(scope["path"], headers.get(b"authorization", b""))
+        self.roles.check(scope)
         origin = headers.get(b"origin")
         if scope["method"] in ("GET", "HEAD") or origin is None:
             return
         if address_of(origin.decode("latin-1").lower()) != host:
             raise Refused(403, "Requests of other web pages are refused: use this server's own.")
 
-    def check_token(self, path: str, given: bytes) -> None:
-        if self.token is None or path in OPEN or path.startswith("/static/"):
-            return
-        kind, _, token = given.partition(b" ")
-        if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
-            raise Refused(401, "A token is needed: send Authorization: Bearer TOKEN.")
+
+def renamed(scope: Scope) -> Scope:
+    """Return a request to /tasks…, as lessons were once called, as one to /lessons…."""
+    old, new, path = "/tasks", "/lessons", scope["path"]
+    if path != old and not path.startswith(f"{old}/"):
+        return scope
+    raw = new.encode() + scope.get("raw_path", b"").removeprefix(old.encode())
+    return {**scope, "path": new + path.removeprefix(old), "raw_path": raw}
 
 
 def name_of(host: str) -> str:
@@ -132,7 +136,12 @@ class Exchange:
 
     async def receive(self) -> Message:
         self.waits = False
-        message = await self.inner_receive()
+        try:
+            async with asyncio.timeout(None if self.whole else STALL_SECONDS):
+                message = await self.inner_receive()
+        except TimeoutError:
+            sentence = f"Nothing arrived for {STALL_SECONDS} s: send the request again."
+            raise Refused(408, sentence) from None
         self.whole = not message.get("more_body", False)
         return message
 

@@ -6,34 +6,36 @@ import socket
 import sys
 from types import FrameType
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ovor.classifier.lock import checkpoint_of
+from ovor.classifier.lock import check_place, checkpoint_of
 from ovor.errors import OvorError
 from ovor.web.app import make_app
+from ovor.web.connections import ACCEPTED, Complaints, ImpatientProtocol, look_after
 from ovor.web.security import is_loopback
 from ovor.web.service import Service
 from ovor.web.settings import Settings
 
 GRACE_SECONDS = 30  # that requests have to end
-HEADER_SECONDS = 20  # that the headers of a request may take
+BACKLOG = 1024  # connections that the system keeps until they are taken
 log = logging.getLogger("ovor.web")
 
 
 def serve(settings: Settings) -> None:
     """Serve a model until a signal ends it."""
-    if not settings.token and not is_loopback(settings.host):
+    if not (settings.token or settings.ask_token) and not is_loopback(settings.host):
         raise OvorError(
             f"Whoever reaches {settings.host} could teach the model: set a token (OVOR_TOKEN, or "
             "--token), or serve this machine alone (--host 127.0.0.1)."
         )
     start_log(settings.debug)
+    check_place(settings.model)
     with listen(settings.host, settings.port) as listening:
         service = Service(settings)
         if checkpoint_of(settings.model).exists():
             log.warning("a lesson begun on the command line is unfinished: nothing can be taught")
+        if service.predictor.served.empty:
+            log.info("there is no %s yet: the first lesson makes it", settings.model)
         config = uvicorn.Config(
             make_app(service),
             log_config=None,
@@ -42,6 +44,8 @@ def serve(settings: Settings) -> None:
             proxy_headers=False,
             ws="none",
             http=ImpatientProtocol,
+            loop="asyncio",
+            backlog=ACCEPTED,  # which is also how many asyncio takes at a time
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         Server(config, service, url(settings.host, listening)).run([listening])
@@ -75,35 +79,6 @@ def start_log(debug: bool) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if debug else logging.CRITICAL)
 
 
-class ImpatientProtocol(H11Protocol):
-    """Closes a connection whose request has not sent its headers in time."""
-
-    timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.start_timer()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self.start_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.stop_timer()
-        super().connection_lost(exc)
-
-    def start_timer(self) -> None:
-        if self.conn.their_state is not h11.IDLE:  # a request has begun: its body is timed apart
-            self.stop_timer()
-        elif self.timer is None:
-            self.timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def stop_timer(self) -> None:
-        if self.timer:
-            self.timer.cancel()
-        self.timer = None
-
-
 class Server(uvicorn.Server):
     """Stops at a signal when the lesson that goes on is saved; at a second signal cancels it."""
 
@@ -115,8 +90,16 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(Complaints())
         await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(BACKLOG)
         print(f"Serving {self.service.settings.model} at {self.url}", flush=True)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # once a second
+            look_after(self.server_state.connections)
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.loop is None:

@@ -2,62 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ovor.errors import in_words
+from ovor.web.decoding import Decoders
 from ovor.web.errors import Refused
 from ovor.web.evaluation import Evaluation
+from ovor.web.inbox import Inbox
 from ovor.web.lessons import Lessons
-from ovor.web.predictor import FileStamp, Predictor, ServedModel, file_stamp, load
-from ovor.web.schemas import LimitsShown
+from ovor.web.metrics import Metrics
+from ovor.web.predictor import NO_FILE, FileStamp, Predictor, ServedModel, file_stamp, load
+from ovor.web.scratch import Scratch
 from ovor.web.settings import Settings
-from ovor.web.upload import MemoryBudget, Scratch
+from ovor.web.upload import MemoryBudget
 
 WATCH_SECONDS = 2  # between looks at the model's file
-METHODS = ("GET", "POST", "DELETE")  # that are counted by name
 log = logging.getLogger("ovor.web")
-
-
-class Metrics:
-    """What Prometheus reads: a registry of our own, labelled by the routes that there are."""
-
-    def __init__(self) -> None:
-        own = self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "ovor_requests",
-            "Requests by route, method and status",
-            ("route", "method", "status"),
-            registry=own,
-        )
-        self.seconds = Histogram(
-            "ovor_prediction_seconds",
-            "Seconds from a prediction's first byte to its answer",
-            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-            registry=own,
-        )
-        self.images = Counter("ovor_images_predicted", "Images predicted", registry=own)
-        self.lessons = Counter(
-            "ovor_lessons", "Lessons that have ended, by state", ("state",), registry=own
-        )
-        for state in ("done", "failed", "cancelled"):
-            self.lessons.labels(state)
-
-    def gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
-        Gauge(name, about, registry=self.registry).set_function(read)
-
-    def count(self, route: str | None, method: str, status: int) -> None:
-        """Count a request; clients cannot add labels of their own, which would fill the memory."""
-        method = method if method in METHODS else "other"
-        self.requests.labels(route or "other", method, str(status)).inc()
-
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
 
 
 class Service:
@@ -67,21 +28,24 @@ class Service:
         fitting = min(limits.images_per_prediction, settings.queue)  # more could never be taken
         self.limits = replace(limits, images_per_prediction=fitting)
         self.settings = settings
+        self.decoders = Decoders(self.limits, settings.debug)
         self.predictor = Predictor(load(settings, 1), settings.queue)
-        self.decoders = ThreadPoolExecutor(2, thread_name_prefix="decoder")
-        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders, limits)
+        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders)
+        self.inbox = Inbox(settings.inbox, self.limits, self.predictor, self.decoders)
         self.metrics = Metrics()
         self.lessons = Lessons(
             settings,
             self.predictor,
             self.take_over,
             self.evaluation.keep,
+            self.inbox.drop,
             lambda state: self.metrics.lessons.labels(state).inc(),
         )
         self.budget = MemoryBudget(limits.request_bytes)
+        self.disk = MemoryBudget(2 * limits.request_bytes)  # of uploads that are not whole yet
         self.scratch = Scratch()
         self.stopping = False
-        self.loading = asyncio.Lock()
+        self.changing = asyncio.Lock()  # one change of the model at a time
         self.unloadable: FileStamp | None = None  # the last file that could not be loaded
         self.watching: asyncio.Task[None] | None = None
         self.show_gauges()
@@ -91,40 +55,55 @@ class Service:
         gauge("ovor_queue_images", "Images that wait", lambda: predictor.waiting)
         gauge("ovor_model_version", "Which model answers", lambda: predictor.served.version)
         gauge("ovor_classes", "Classes that it knows", lambda: len(predictor.served.classes))
+        gauge("ovor_inbox_images", "Images that wait to be named", lambda: len(self.inbox))
 
     async def start(self) -> None:
+        await self.decoders.start()
         self.predictor.start()
-        self.evaluation.begin()
+        self.after_change(self.predictor.served)
         self.watching = asyncio.create_task(self.watch())
 
     async def close(self) -> None:
-        for task in (self.watching, self.evaluation.running):
+        for task in (self.watching, self.evaluation.running, self.inbox.running):
             if task:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
         await self.lessons.finish()
         await asyncio.to_thread(self.predictor.stop)
-        self.decoders.shutdown()
+        await asyncio.to_thread(self.decoders.close)
+        self.inbox.close()
         self.scratch.close()
 
     def check_running(self) -> None:
         if self.stopping:
             raise Refused(503, "The server is stopping: try again when it is back.", retry_after=30)
 
+    def check_taught(self) -> None:
+        """Refuse to predict with a model that knows nothing."""
+        if self.predictor.served.empty:
+            raise Refused(409, "Nothing is taught yet: teach it something first (POST /lessons).")
+
     async def take_over(self) -> ServedModel:
         """Load the file as it is now, and predict with it from the next batch on."""
-        async with self.loading:
+        async with self.changing:
             old = self.predictor.served
             if file_stamp(self.settings.model) == old.stamp:
                 return old
-            new = await asyncio.to_thread(load, self.settings, old.version + 1)
-            self.predictor.swap(new)
-            if new.tasks[: len(old.tasks)] != old.tasks:  # another model: its history is not known
+            new = await asyncio.to_thread(load, self.settings, old.version + 1, old.model)
+            known = new.tasks[: len(old.tasks)] == old.tasks
+            if not known:  # another model: its history is not known
                 self.evaluation.results.clear()
-            self.evaluation.begin()
-            log.info("version %d: %d classes", new.version, len(new.classes))
+            self.after_change(new)
             return new
+
+    def after_change(self, new: ServedModel) -> None:
+        """Predict with a model from the next batch on, and look again at what waits."""
+        if new is not self.predictor.served:
+            log.info("version %d: %d classes", new.version, len(new.classes))
+        self.predictor.swap(new)
+        self.evaluation.begin()
+        self.inbox.begin(new)
 
     async def watch(self) -> None:
         """Take over a file that another process, such as `ovor learn`, has changed."""
@@ -134,40 +113,9 @@ class Service:
                 continue
             try:
                 stamp = file_stamp(self.settings.model)
-                if stamp not in (self.predictor.served.stamp, self.unloadable):
+                # Where the file is gone, what is loaded goes on.
+                if stamp not in (self.predictor.served.stamp, self.unloadable, NO_FILE):
                     self.unloadable = stamp  # said once
                     await self.take_over()
-            except FileNotFoundError:  # what is loaded goes on
-                continue
             except Exception as error:
                 log.error("the new model is not taken over: %s", in_words(error))
-
-    def model_json(self) -> dict[str, Any]:
-        """Return what GET /model responds."""
-        served = self.predictor.served
-        model = served.model
-        return {
-            "name": self.settings.model.name,
-            "method": model.run().name,
-            "exact": served.exact,
-            "backbone": model.network().name,
-            "drawing": model.network().name == "embedded",
-            "image_size": model.transform().size,
-            "megabytes": round(served.stamp[1] / 1e6, 3),
-            "version": served.version,
-            "tasks": [
-                {
-                    "task": number,
-                    "held_out": task.held_out,
-                    "held_out_accuracy": task.accuracy,
-                    "classes": [
-                        {"name": name, "images": images}
-                        for name, images in zip(task.classes, task.images, strict=True)
-                    ],
-                }
-                for number, task in enumerate(model.tasks_, 1)
-            ],
-            "exams": self.evaluation.results,
-            "limits": {name: getattr(self.limits, name) for name in LimitsShown.model_fields},
-            "learning": self.lessons.current.id if self.lessons.current else None,
-        }

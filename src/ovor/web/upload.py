@@ -1,16 +1,12 @@
 """The body of a request: parsed as it arrives, whole, in time and within limits, or refused."""
 
 import asyncio
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
@@ -19,11 +15,12 @@ from ovor.errors import one_line
 from ovor.web.errors import Refused
 from ovor.web.settings import Limits
 
-LESSON_FIELDS = ("labels", "epochs", "keep_set_aside", "on_error")
+PREDICTION_FIELDS = ("keep",)
+LESSON_FIELDS = ("labels", "epochs", "keep_set_aside", "on_error", "yes")
+CORRECTION_FIELDS = ("label", "was", "yes")
 FIELD_BYTES = 4096  # of a part that is no image
 HEADER_BYTES = 4096  # of all headers of a part
 OTHER_PARTS = 10  # besides images and their labels
-PREFIX, LOCK = "ovor-serve-", "lock"  # of scratch folders
 NAME_LENGTH = 100  # characters shown of a client's name for a file
 
 
@@ -79,8 +76,10 @@ class FormReader:
         images: int,
         fields: tuple[str, ...] = (),
         folder: Path | None = None,
+        files: str = "images",
     ) -> None:
         self.limits, self.images, self.fields, self.folder = limits, images, fields, folder
+        self.files = files  # the field that has them
         self.form = Form()
         self.parts = 0
         self.ended = False
@@ -111,13 +110,14 @@ class FormReader:
 
     def part_begins(self) -> None:
         self.parts += 1
-        labels = self.images if self.fields else 0
+        labels = self.images if "labels" in self.fields else 0
         if self.parts > self.images + labels + OTHER_PARTS:
             raise Refused(413, f"The request has too many parts: {self.at_most()}")
         self.headers, self.header_bytes = {}, 0
 
     def at_most(self) -> str:
-        return f"send at most {self.images} images at a time."
+        many = "images" if self.images > 1 else self.files
+        return f"send at most {self.images} {many} at a time."
 
     def header_field(self, data: bytes, start: int, end: int) -> None:
         self.header += self.counted(data[start:end])
@@ -141,19 +141,19 @@ class FormReader:
             raise Refused(400, "A part of the request has no name: send multipart/form-data.")
         name = options[b"name"].decode(errors="replace")
         self.piece, self.size = bytearray(), 0
-        if name == "images":
+        if name == self.files:
             self.field = None
             self.image_begins(options.get(b"filename", b"").decode(errors="replace"))
         elif name in self.fields:
             self.field = name
         else:
-            known = ", ".join(("images", *self.fields))
+            known = ", ".join((self.files, *self.fields))
             raise Refused(422, f"There is no field {name[:50]!r}: use {known}.")
 
     def image_begins(self, filename: str) -> None:
         number = len(self.form.images)
         if number == self.images:
-            raise Refused(413, f"There are too many images: {self.at_most()}")
+            raise Refused(413, f"There are too many files in {self.files}: {self.at_most()}")
         self.form.images.append(UploadedImage(display_name(filename, number)))
         if self.folder:
             self.file = (self.folder / str(number)).open("wb")
@@ -202,24 +202,48 @@ def display_name(filename: str, index: int) -> str:
     return name or f"image {index + 1}"
 
 
-async def read_to_memory(request: Request, limits: Limits, take: Callable[[int], None]) -> Form:
-    """Return the images of a prediction; `take` reserves the memory for every piece of the body."""
-    reader = FormReader(check_headers(request, limits), limits, limits.images_per_prediction)
+Take = Callable[[int], None]  # reserves room for so many bytes, or refuses
+
+
+async def read_to_memory(
+    request: Request,
+    limits: Limits,
+    take: Take,
+    fields: tuple[str, ...] = PREDICTION_FIELDS,
+) -> Form:
+    """Return images of a request in memory, as many as a prediction may have."""
+    boundary = check_headers(request, limits)
+    reader = FormReader(boundary, limits, limits.images_per_prediction, fields)
     return await receive(request, reader, limits, take)
 
 
-async def read_to_folder(request: Request, limits: Limits, folder: Path) -> Form:
+async def read_one(request: Request, limits: Limits, take: Take) -> Form:
+    """Return the one image of a correction, and what is said of it."""
+    boundary = check_headers(request, limits, "image")
+    reader = FormReader(boundary, limits, 1, CORRECTION_FIELDS, files="image")
+    return await receive(request, reader, limits, take)
+
+
+async def read_to_folder(request: Request, limits: Limits, take: Take, folder: Path) -> Form:
     """Return the fields of a lesson, and its images as files called 0, 1, 2 and so on."""
     boundary = check_headers(request, limits)
-    reader = FormReader(boundary, limits, limits.images_per_task, LESSON_FIELDS, folder)
-    return await receive(request, reader, limits, lambda count: None)
+    reader = FormReader(boundary, limits, limits.images_per_lesson, LESSON_FIELDS, folder)
+    return await receive(request, reader, limits, take)
 
 
-def check_headers(request: Request, limits: Limits) -> bytes:
+async def read_model_file(request: Request, limits: Limits, take: Take, folder: Path) -> Form:
+    """Return what was sent with a model's file, which is then in the folder as 0."""
+    boundary = check_headers(request, limits, "model")
+    large = replace(limits, image_bytes=limits.request_bytes)
+    reader = FormReader(boundary, large, 1, ("yes",), folder, files="model")
+    return await receive(request, reader, limits, take)
+
+
+def check_headers(request: Request, limits: Limits, files: str = "images") -> bytes:
     """Refuse a body that its headers show to be wrong; return the boundary between its parts."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
-        raise Refused(415, "The body must be multipart/form-data, with files in the field images.")
+        raise Refused(415, f"The body must be multipart/form-data, with the field {files}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "A compressed body is not taken: send it as it is.")
     length = request.headers.get("content-length", "")
@@ -231,9 +255,7 @@ def check_headers(request: Request, limits: Limits) -> bytes:
     return boundary
 
 
-async def receive(
-    request: Request, reader: FormReader, limits: Limits, take: Callable[[int], None]
-) -> Form:
+async def receive(request: Request, reader: FormReader, limits: Limits, take: Take) -> Form:
     try:
         async with asyncio.timeout(limits.seconds):
             await feed(request, reader, limits, take)
@@ -255,13 +277,12 @@ async def receive(
     if not reader.ended:
         raise broken()
     if not reader.form.images:
-        raise Refused(422, "There is no image: send files in the field images.")
+        what = "no model" if reader.files == "model" else "no image"
+        raise Refused(422, f"There is {what}: send it as a file in the field {reader.files}.")
     return reader.form
 
 
-async def feed(
-    request: Request, reader: FormReader, limits: Limits, take: Callable[[int], None]
-) -> None:
+async def feed(request: Request, reader: FormReader, limits: Limits, take: Take) -> None:
     total = 0
     async for piece in request.stream():
         total += len(piece)
@@ -280,40 +301,3 @@ def too_large(limits: Limits) -> Refused:
 
 def broken() -> Refused:
     return Refused(400, "The multipart body is broken or not whole: send it again.")
-
-
-class Scratch:
-    """A private folder for the images of lessons, gone with the server whatever ends it.
-
-    A lock in it tells the next server whether its owner lives, or was killed and left it behind.
-    """
-
-    def __init__(self) -> None:
-        remove_abandoned(Path(tempfile.gettempdir()))
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))  # for this user alone (0700)
-        self.lock = FileLock(self.path / "new")
-        self.lock.acquire()
-        os.rename(self.path / "new", self.path / LOCK)  # now others can find it, and it is held
-
-    def folder(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self.path))
-
-    def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        self.lock.release()
-
-
-def remove_abandoned(place: Path) -> None:
-    """Remove the scratch folders of this user's servers that were killed."""
-    for path in place.glob(f"{PREFIX}*"):
-        lock = path / LOCK
-        try:
-            own = path.lstat().st_uid == os.getuid()
-            if path.is_symlink() or not own or not lock.is_file() or lock.is_symlink():
-                continue
-            held = FileLock(lock)
-            held.acquire(timeout=0)
-        except (OSError, Timeout):  # its server is alive, or it has just gone
-            continue
-        shutil.rmtree(path, ignore_errors=True)
-        held.release()

@@ -1,0 +1,159 @@
+"""What POST /correct, /unlearn, /undo, /rename, /forget and /merge do."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.requests import Request
+
+from ovor.classifier.model import Classifier
+from ovor.classifier.prediction import View, predict_views
+from ovor.config import Transform
+from ovor.errors import OvorError
+from ovor.web.changes import change
+from ovor.web.described import described
+from ovor.web.errors import ImageFault, Refused, none_usable
+from ovor.web.handlers import choice, labels_of, row
+from ovor.web.inbox import digest
+from ovor.web.json_body import read_json
+from ovor.web.labels import check_alike, checked_name, known_name
+from ovor.web.merging import read_other
+from ovor.web.service import Service
+from ovor.web.upload import Form, UploadedImage, read_model_file, read_one, read_to_memory
+
+
+async def correct(service: Service, request: Request) -> dict[str, Any]:
+    """Teach one image at once, or move it to the class that it shows."""
+    service.check_running()
+    with service.budget.share() as take:
+        form = await read_one(request, service.limits, take)
+        served = service.predictor.served
+        label, yes = checked_name(one(form, "label"), "The label"), said_yes(form)
+        check_alike([label], served.classes, yes)
+        was = known_name(one(form, "was"), served) if "was" in form.fields else None
+        transform = served.model.transform()
+        views = await seen(service, form.images, transform)
+
+        def act(model: Classifier) -> None:
+            with seeing(model, transform):
+                if model.tasks_:
+                    model.correct(views, label, from_=was, yes=yes)
+                else:
+                    model.learn(views, [label])
+
+        moved = f" instead of {was!r}" if was else ""
+        new = await change(service, f"corrected: an image is {label!r}{moved}", act)
+        content = form.images[0].content
+        assert isinstance(content, bytes)
+        await asyncio.to_thread(service.inbox.drop, [digest(content)])
+        [found] = await asyncio.to_thread(predict_views, new.model, views)
+    return {**described(service, True), "row": row(form.images[0].name, found)}
+
+
+async def unlearn(service: Service, request: Request) -> dict[str, Any]:
+    """Take images back that were taught."""
+    service.check_running()
+    service.check_taught()
+    with service.budget.share() as take:
+        form = await read_to_memory(request, service.limits, take, ("labels",))
+        served = service.predictor.served
+        given = form.fields.get("labels", [])
+        if len(given) != len(form.images):
+            labels_of(form, served, yes=True)  # which says so
+        labels = [known_name(label, served) for label in given]
+        transform = served.model.transform()
+        views = await seen(service, form.images, transform)
+
+        def act(model: Classifier) -> None:
+            with seeing(model, transform):
+                model.unlearn(views, labels)
+
+        await change(service, f"unlearned: {len(views)} images", act)
+    return described(service, True)
+
+
+async def undo(service: Service) -> dict[str, Any]:
+    """Go back to the model before its last change."""
+    service.check_taught()
+    await change(service, "undone: the last change", lambda model: model.undo())
+    return described(service, True)
+
+
+async def rename(service: Service, request: Request) -> dict[str, Any]:
+    """Give a class another name."""
+    wanted = await read_json(request, service.limits, {"class": str, "to": str}, yes=bool)
+    service.check_taught()
+    served = service.predictor.served
+    old, new = known_name(wanted["class"], served), checked_name(wanted["to"], "The name")
+    if new in served.classes:
+        raise Refused(409, f"There is a class {new!r} already: choose another name.")
+    others = [name for name in served.classes if name != old]
+    check_alike([new], others, wanted.get("yes", False))
+    service.evaluation.rename(old, new)
+    await change(
+        service, f"renamed: {old!r} to {new!r}", lambda model: model.rename(old, new, yes=True)
+    )
+    return described(service, True)
+
+
+async def forget(service: Service, request: Request) -> dict[str, Any]:
+    """Take a class out of the model."""
+    wanted = await read_json(request, service.limits, {"class": str})
+    service.check_taught()
+    name = known_name(wanted["class"], service.predictor.served)
+    if service.predictor.served.classes == [name]:
+        raise Refused(
+            409, f"{name!r} is the only class, and a model knows at least one: teach another first."
+        )
+    await change(service, f"forgotten: {name!r}", lambda model: model.forget(name))
+    return described(service, True)
+
+
+async def merge(service: Service, request: Request) -> dict[str, Any]:
+    """Add what another model has learned."""
+    service.check_running()
+    service.check_taught()
+    folder = service.scratch.folder()
+    try:
+        with service.disk.share() as take:
+            form = await read_model_file(request, service.limits, take, folder)
+        yes, served = said_yes(form), service.predictor.served
+        other = await asyncio.to_thread(read_other, folder / "0", form.images[0].name, served)
+        check_alike(other.classes_.tolist(), served.classes, yes)
+        names = f"{len(other.classes_)} classes"
+        await change(service, f"merged: {names}", lambda model: model.merge(other, yes=True))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+    return described(service, True)
+
+
+async def seen(service: Service, images: list[UploadedImage], transform: Transform) -> list[View]:
+    """Return what the network sees of all images of a request, or say what is wrong with some."""
+    found = await service.decoders.views(images, transform)
+    faults = [view for view in found if isinstance(view, ImageFault)]
+    if faults:
+        raise none_usable(faults)
+    return [view for view in found if not isinstance(view, ImageFault)]
+
+
+@contextmanager
+def seeing(model: Classifier, transform: Transform) -> Iterator[None]:
+    """Let a model learn from views, which were made for this transform."""
+    if model.transform() != transform:
+        raise OvorError("Another model is being served by now: try again.")
+    with model.seeing_views():
+        yield
+
+
+def one(form: Form, name: str) -> str:
+    """Return the only value of a field."""
+    given = form.fields.get(name, [])
+    if len(given) != 1:
+        raise Refused(422, f"There are {len(given)} fields {name}: send one.")
+    return given[0]
+
+
+def said_yes(form: Form) -> bool:
+    return choice(form, "yes", ("false", "true")) == "true"

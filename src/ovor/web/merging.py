@@ -1,0 +1,30 @@
+"""Model files that clients send: checked as any file, and never a reason to load anything else."""
+
+from pathlib import Path
+
+from ovor.classifier.contents import shared
+from ovor.classifier.file import read_model
+from ovor.classifier.model import Classifier
+from ovor.errors import OvorError
+from ovor.web.errors import Refused
+from ovor.web.predictor import ServedModel
+from ovor.web.words import without_paths
+
+
+def read_other(path: Path, name: str, served: ServedModel) -> Classifier:
+    """Return the model that a client has sent, if what it has learned can be added to ours.
+
+    It must have our network, which is not loaded anew: a file could name any, here or elsewhere.
+    """
+    try:
+        served.model.exact("merge")
+        about = read_model(path).about
+        if shared(about, served.model) is None:
+            raise OvorError(
+                f"The models have different backbones or methods ({about.backbone.name}, "
+                f"{about.run.name} and {served.model.network().name}, {served.model.run().name}), "
+                "so they cannot be merged: use models that were made with the same."
+            )
+        return Classifier.load(path, device=served.model.device, like=served.model)
+    except OvorError as error:
+        raise Refused(422, without_paths(str(error).replace(str(path), name), path)) from error
