@@ -18,11 +18,11 @@ from ovor.terminal.guard import guarded
 
 # NAME is `NAME_command` of the module ovor.cli.NAME.
 COMMANDS = {
-    "learn": "Teach the classes in a folder to a model, as its next task.",
+    "learn": "Teach the classes in a folder to a model, as its next lesson.",
     "predict": "Name the class of images, or say that it is unknown.",
-    "evaluate": "How often a model is right, per class and task, and how well it tells the "
-    "unknown.",
-    "inspect": "What a model file holds: tasks, classes, counts, backbone, thresholds, size.",
+    "evaluate": "How often a model is right, per class and lesson, what it mistakes for what, and "
+    "how well it tells the unknown.",
+    "inspect": "What a model file holds: lessons, classes, counts, backbone, thresholds, size.",
     "correct": "Tell a model what is on images that it got wrong.",
     "unlearn": "Take images back out of a model, as if they had never been taught.",
     "undo": "Bring a model back to what it was before its last change.",

@@ -131,7 +131,7 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
             progress=1.0,
             lesson=None if more else len(model.tasks_),
             accuracy=model.report_["expected"] if model.report_ else model.tasks_[-1].accuracy,
-            report=model.report_,
+            report=without_paths(model.report_),
             validation=[] if exact else held_out(model, lesson),
             mark=model.about().lesson,
         )
@@ -147,6 +147,20 @@ def opened(order: dict[str, Any], path: Path) -> "Classifier":
     if order["new"] and not path.exists():
         return new_classifier(order["backbone"], device=order["device"])
     return Classifier.load(path, backbone=order["backbone"], device=order["device"])
+
+
+def without_paths(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a lesson's report with images by their numbers, and not by where they lie here."""
+    if found is None:
+        return None
+    suspects = [{**one, "image": numbered(one["image"])} for one in found["suspects"]]
+    return {**found, "suspects": suspects, "left_out": [numbered(p) for p in found["left_out"]]}
+
+
+def numbered(path: str) -> str:
+    """Return which image of the request a file is: they are called by their numbers from 0 on."""
+    name = Path(path).name
+    return f"image {int(name) + 1}" if name.isdecimal() else name
 
 
 def held_out(model: "Classifier", lesson: "Lesson") -> list[int]:
