@@ -145,3 +145,11 @@ def test_the_page_in_a_browser(browser: Any, garden: Path, width: int, scheme: s
     assert view.evaluate("[...document.images].filter((one) => !one.naturalWidth).length") == 0
     assert is_dark(view) == (scheme == "dark")
     assert wrong == []
+
+
+def test_a_page_that_cannot_be_written_does_not_cost_the_result(garden: Path) -> None:
+    done = ovor("evaluate", "garden.ovor", "kept", "--json", "--report", "kept", cwd=garden)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["images"] == 48
+    assert done.stderr.splitlines()[-1].startswith("ovor: kept")
+    assert "Traceback" not in done.stderr
