@@ -26,7 +26,7 @@ demo-photos: .venv/installed-photos
 	$(BIN)/python -m docs.photos runs/demo-photos/images
 	$(BIN)/ovor learn runs/demo-photos/photos.ovor runs/demo-photos/images --backbone $(BACKBONE)
 	$(BIN)/ovor predict runs/demo-photos/photos.ovor runs/demo-photos/images/test/cat/030*.png
-	$(BIN)/ovor evaluate runs/demo-photos/photos.ovor runs/demo-photos/images
+	$(BIN)/ovor evaluate runs/demo-photos/photos.ovor runs/demo-photos/images --report runs/demo-photos/report.html
 
 test: .venv/installed-dev browser
 	$(BIN)/pytest -n 2 --dist loadgroup

@@ -1,4 +1,5 @@
-"""`ovor serve` under load: 16 clients ask while a task is taught; and a queue that is too small.
+"""`ovor serve` under load: 16 clients ask while a task is taught, while somebody sends files and
+opens connections to spoil it (`python -m benchmarks.serving`: that alone); and too small a queue.
 
 Every response is compared with what the model of its version predicts, so that one made by half an
 old and half a new model would show.
@@ -7,12 +8,13 @@ old and half a new model would show.
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -23,6 +25,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.harness import Row
+from benchmarks.hostile import hostile
 from ovor.classifier.model import Classifier
 from ovor.data.embedded import quickdraw, write_drawings
 
@@ -30,6 +33,7 @@ CLIENTS = 16
 FIRST = ("banana", "candle", "fish", "clock", "castle")
 SECOND = ("owl", "sun", "whale", "vase", "windmill")
 ASKED = 40  # different images
+IDLE = 200  # connections of an attacker
 CLOSE = 1e-3  # confidences that batches of other sizes round otherwise
 
 
@@ -106,8 +110,8 @@ def ask(client: httpx.Client, image: int, content: bytes) -> Response:
         retry = response.headers.get("retry-after", "")
         return Response(begun, seconds, response.status_code, image, retry_after=retry)
     said = response.json()
-    best = said["predictions"][0]["classes"][0]
-    return Response(begun, seconds, 200, image, said["version"], best["name"], best["confidence"])
+    best = said["predictions"][0]["best"][0]
+    return Response(begun, seconds, 200, image, said["version"], best["class"], best["confidence"])
 
 
 def drive(url: str, images: list[bytes], until: threading.Event, load: Load, clients: int) -> None:
@@ -133,7 +137,7 @@ def teach(url: str, folder: Path, epochs: int, load: Load) -> None:
     data = {"labels": [path.parent.name for path in paths], "epochs": str(epochs)}
     begun = time.monotonic()
     with httpx.Client(base_url=url, timeout=60) as client:
-        where = client.post("/tasks", files=files, data=data).raise_for_status().json()["url"]
+        where = client.post("/lessons", files=files, data=data).raise_for_status().json()["url"]
         while (state := client.get(where).json()["state"]) not in ("done", "failed", "cancelled"):
             time.sleep(0.1)
     load.taught = begun, time.monotonic()
@@ -174,13 +178,76 @@ def right(response: Response, expected: list[list[tuple[str, float]]]) -> bool:
     return response.name == name and abs(response.confidence - confidence) < CLOSE
 
 
+@contextmanager
+def attack(url: str) -> Iterator[list[int]]:
+    """Send each hostile file all the time, beside idle connections; yield the statuses."""
+    until, statuses = threading.Event(), list[int]()
+    host, port = url.removeprefix("http://").split(":")
+
+    def send(content: bytes) -> None:
+        files = {"images": ("a.png", content, "image/png")}
+        with httpx.Client(base_url=url, timeout=120) as client:
+            while not until.is_set():
+                try:
+                    statuses.append(client.post("/predict", files=files).status_code)
+                except httpx.HTTPError:
+                    statuses.append(0)
+
+    def idle() -> None:
+        while not until.is_set():
+            with ExitStack() as stack:
+                for _ in range(IDLE):
+                    stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
+                until.wait(5)
+
+    threads = [threading.Thread(target=send, args=(file,)) for file in hostile().values()]
+    threads.append(threading.Thread(target=idle))
+    for thread in threads:
+        thread.start()
+    try:
+        yield statuses
+    finally:
+        until.set()
+        for thread in threads:
+            thread.join()
+
+
+def under_attack(seconds: float, folder: Path) -> tuple[Load, Load, list[int]]:
+    """Return the load of ordinary clients without and with an attack, and what the latter got."""
+    model, images = prepare(folder)
+    loads = Load(), Load()
+    with server(model) as url:
+        drive_for(seconds / 6, url, images, loads[0])
+        with attack(url) as statuses:
+            drive_for(seconds, url, images, loads[1])
+    return *loads, statuses
+
+
+def drive_for(seconds: float, url: str, images: list[bytes], load: Load) -> None:
+    until = threading.Event()
+    threading.Timer(seconds, until.set).start()
+    drive(url, images, until, load, CLIENTS)
+
+
+def measure_attack(seconds: float) -> Iterator[Row]:
+    with TemporaryDirectory() as folder:
+        quiet, load, statuses = under_attack(seconds, Path(folder))
+    failed = sum(response.status != 200 for response in load.responses)
+    yield Row("under attack: requests", "", (float(len(load.responses)),), "")
+    yield Row("  failed", "", (float(failed),), "", at_most=0)
+    for name, responses in (("without", quiet.responses), ("with", load.responses)):
+        middle, high = milliseconds(responses)
+        yield Row(f"  p50 {name} it", "", (middle,), "ms")
+        yield Row(f"  p99 {name} it", "", (high,), "ms", at_most=1000 if name == "with" else None)
+    yield Row("  files of the attacker", "", (float(len(statuses)),), "", at_least=1)
+
+
 def too_small(seconds: float, folder: Path) -> Load:
     """Return the load of a server that lets two images wait."""
     model, images = prepare(folder)
-    load, until = Load(), threading.Event()
+    load = Load()
     with server(model, "--queue", "2") as url:
-        threading.Timer(seconds, until.set).start()
-        drive(url, images, until, load, CLIENTS)
+        drive_for(seconds, url, images, load)
     return load
 
 
@@ -206,6 +273,7 @@ def measure(quick: bool) -> Iterator[Row]:
         middle, high = milliseconds(responses)
         yield Row(f"  {words}: p50", "", (middle,), "ms")
         yield Row(f"  {words}: p99", "", (high,), "ms")
+    yield from measure_attack(seconds)
     with TemporaryDirectory() as folder:
         load = too_small(seconds / 10, Path(folder))
     refused = [response for response in load.responses if response.status == 429]
@@ -216,3 +284,10 @@ def measure(quick: bool) -> Iterator[Row]:
     yield Row(
         "  without Retry-After, or failed", "", (float(len(others) + (not told)),), "", at_most=0
     )
+
+
+if __name__ == "__main__":
+    rows = list(measure_attack(60.0))
+    for row in rows:
+        print(f"{row.what:26} {row.middle:10,.1f} {row.unit}")
+    sys.exit(any(row.met is False for row in rows))

@@ -50,7 +50,7 @@ def evaluation_pictures(browser: Browser) -> None:
     """Teach a model drawings, and take the page that `ovor evaluate --report` writes."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        model = Classifier()
+        model = Classifier("embedded")
         for names in (FIRST, *LATER):
             model.learn(draw(root / "-".join(names), names, 20))
         model.save(root / "garden.ovor")

@@ -98,3 +98,16 @@ def test_in_python_one_text_is_the_label_of_all(world: Path) -> None:
     model.learn("plain/owl", labels="owl").partial_fit(world / "plain/sun", "sun")
     assert model.classes_.tolist() == ["owl", "sun"]
     assert sum(model.exact("look").moments.counts.tolist()) == 12
+
+
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_a_class_called_train_is_taught_alone_and_told_apart(name: str, world: Path) -> None:
+    draw(world / "one", ["owl"], 6)
+    (world / "one/owl").rename(world / "one" / name)
+    found = done("learn", "m.ovor", "one", *NEW)
+    assert found["classes"] == {name: 6}
+    assert f"Took '{name}' as a class: no class folders are inside." in found["notes"]
+    done("learn", "m.ovor", "plain/sun", "--label", "sun")
+    asked = json.loads(ovor("predict", "m.ovor", f"one/{name}", "plain/sun", "--json").stdout)
+    assert [row["likeliest"] for row in asked] == [name] * 6 + ["sun"] * 6
+    assert done("evaluate", "m.ovor", "one")["accuracy"] == 100

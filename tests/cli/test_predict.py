@@ -19,7 +19,7 @@ from ovor import Classifier
 from ovor.classifier.prediction import Prediction, row
 from ovor.cli.given_images import LOOKED_AHEAD, look_ahead
 from ovor.cli.prediction_rows import aligned, tabbed
-from ovor.data.images import each_image, find_images
+from ovor.data.image_files import each_image, find_images
 
 KEYS = ["image", "label", "unknown", "likeliest", "confidence", "margin", "best"]
 

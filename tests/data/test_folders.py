@@ -86,6 +86,14 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     paint(tmp_path / "train" / "1.png")
     paint(tmp_path / "bus" / "1.png")
     assert load(tmp_path).class_names == ("bus", "train")
+    paint(tmp_path / "test" / "1.png")
+    assert load(tmp_path).class_names == ("bus", "test", "train")
+
+
+def test_a_stray_image_does_not_make_a_part_a_class(tmp_path: Path) -> None:
+    for name in ("train/cat/1.png", "train/all-of-them.png", "test/cat/1.png"):
+        paint(tmp_path / name)
+    assert load(tmp_path).class_names == ("cat",)
 
 
 # The files and, with a slash at the end, the empty folders of a folder that is refused, and why.

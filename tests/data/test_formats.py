@@ -1,8 +1,11 @@
 """HEIC and AVIF where this machine can read them; other files are called what they are."""
 
 import io
+import os
+import socket
 import sys
 import zipfile
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,8 @@ from PIL import Image, UnidentifiedImageError, features
 
 from ovor.data import formats
 from ovor.data.formats import kind_of, missing, reader
-from ovor.data.images import decode, find_images, to_image, upright_rgb
+from ovor.data.image_files import find_images, instead
+from ovor.data.images import decode, to_image, upright_rgb
 from ovor.errors import OvorError
 from ovor.web.images import UnusableImage
 from ovor.web.images import decode as decode_upload
@@ -116,6 +120,15 @@ OTHERS = {
     "avi": (b"RIFF\0\0\0\0AVI LIST", "is a video"),
     "zip": (b"PK\x03\x04....", "is an archive"),
     "psd": (b"8BPS\0\1", "is a Photoshop file"),
+    "web page": (b"\n<!DOCTYPE html><html>", "is a web page"),
+    "mpeg": (b"\0\0\x01\xba", "is a video"),
+    "wmv": (bytes.fromhex("3026b2758e66cf11"), "is a video"),
+    "flv": (b"FLV\x01", "is a video"),
+    "old mov": (b"\0\0\0\x08wide\0\0\0\x10mdat", "is a video"),
+    "broadcast": (b"G" + bytes(187) + b"G", "is a video"),
+    "git lfs": (b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
+    "cut heic": (box(b"heic", b"mif1"), "is HEIC"),
+    "cut avif": (box(b"avif", b"mif1"), "is AVIF"),
     "xml": (b"<?xml version='1.0'?><x/>", r"cannot be read \(it is empty, or no image\)"),
 }
 
@@ -127,6 +140,59 @@ def test_other_files_are_called_what_they_are(kind: str, tmp_path: Path) -> None
     path.write_bytes(content)
     with pytest.raises(OvorError, match=rf"x\.jpg {match}"):
         decode(path, path)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_so_they_are_in_memory(kind: str) -> None:
+    content, match = OTHERS[kind]
+    with pytest.raises(OvorError, match=rf"in memory {match}"):
+        to_image(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("x.svg", b"<!-- " + b"x" * 2000 + b"--><svg/>", "is an SVG drawing"),
+        ("x.SVG", "<svg/>".encode("utf-16"), "is an SVG drawing"),
+        ("x.svgz", b"\x1f\x8b\x08", "is an SVG drawing"),
+        ("x.pdf", b"\n%PDF-1.7", "is a PDF document"),
+        ("x.mp4", b"damaged", "is a video"),
+        ("x.cr2", b"II*\0\x10\0\0\0CR", "is a camera's raw file"),
+        ("x.tar.gz", b"\x1f\x8b\x08", "is an archive"),
+        ("x.pdf", box(b"isom"), "is a video"),  # whatever it is called
+    ],
+)
+def test_where_the_content_does_not_tell_the_name_does(
+    name: str, content: bytes, match: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(OvorError, match=match):
+        to_image(tmp_path / name)
+
+
+def test_a_folder_of_films_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").touch()
+    (tmp_path / "notes.txt").touch()
+    said = instead(find_images(tmp_path)[1])
+    assert said == f", where '{tmp_path / 'a.mp4'}' (a video) is none"
+    (tmp_path / "a.mp4").unlink()
+    assert instead(find_images(tmp_path)[1]) == ""
+
+
+def test_nobody_waits_for_a_pipe_a_socket_or_a_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    (tmp_path / "link.png").symlink_to("a.png")
+    with socket.socket(socket.AF_UNIX) as there, chdir(tmp_path):
+        there.bind("s.png")
+        for path, kind in (
+            ("a.png", "a named pipe"),
+            ("link.png", "a named pipe"),
+            ("s.png", "a socket"),
+            ("/dev/zero", "a device"),
+        ):
+            with pytest.raises(OvorError, match=f"{path} is {kind}, not a file: save what comes"):
+                to_image(path)
+        assert find_images(tmp_path)[0] == []
 
 
 def test_a_box_that_says_nothing_or_too_much_is_no_trouble() -> None:

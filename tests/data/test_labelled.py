@@ -332,7 +332,12 @@ def test_a_class_may_be_called_train(
 def test_a_class_of_folders_called_train_takes_its_label(tmp_path: Path) -> None:
     root = photographs(tmp_path, "train/steam/1.png", "train/diesel/2.png")
     assert set(names_of(root)) == {"steam", "diesel"}
+    assert "if 'train' is a class itself, give its folder alone with the label" in notes_of(root)
     assert names_of(root / "train", "train") == {"train": ["2.png", "1.png"]}
+    with pytest.raises(OvorError, match="if 'train' is a class itself, give its folder alone"):
+        read_labelled(root, None, "test")
+    photographs(tmp_path, "test/steam/1.png")
+    assert "class itself" not in notes_of(root)  # there is no doubt
 
 
 # --- one label

@@ -38,6 +38,8 @@ def damaged(root: Path, kind: str, run: Run) -> None:
     match kind:
         case "empty":
             root.mkdir()
+        case "model":
+            root.write_bytes(b"")
         case "unfinished":
             Folder(root / "a").start(run)
         case _:
@@ -57,6 +59,7 @@ def damaged(root: Path, kind: str, run: Run) -> None:
     [
         ("missing", "There is no folder"),
         ("empty", "There is no run in"),
+        ("model", "ovor evaluate MODEL IMAGES --report FILE.html makes one"),
         ("unfinished", "is finished: ovor run --resume"),
         ("half", "is damaged, it is not JSON"),
         ("list", "has schema None"),

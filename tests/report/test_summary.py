@@ -17,7 +17,7 @@ from ovor.data import load_dataset
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.presets import in_scenario, settings
-from ovor.report import make, page, pictures
+from ovor.report import charts, make, page, pictures
 from ovor.report.summary import measured, share
 from report import synthetic
 
@@ -113,27 +113,49 @@ def test_runs_of_an_older_version_still_make_a_report(tmp_path: Path) -> None:
 
 def test_classes_have_their_names(finished: Path) -> None:
     (content,) = make.of_folders([finished]).contents
-    charts = {chart.name: chart.records for chart in content.charts}
+    drawn = {chart.name: chart.records for chart in content.charts}
     names = {f"class{number}" for number in range(6)}
-    assert {one["class"] for one in charts["plane"] if one["class"]} <= names
+    assert {one["class"] for one in drawn["plane"] if one["class"]} <= names
     shown = {card.title for section in content.sections for card in section.cards}
     assert shown
     assert shown <= names
+
+
+def test_names_of_classes_are_only_text(tmp_path: Path) -> None:
+    evil = '"><script>alert(1)</script><!--'
+    result = synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
+    result["class_names"][:2] = [evil, evil + "2"]
+    result["class_right"][-1][:2] = [0, 0]
+    (tmp_path / "a/result.json").write_text(json.dumps(result))
+    report = make.of_folders([tmp_path])
+    assert evil in [card.title for part in report.contents[0].sections for card in part.cards]
+    text = page.html(report.contents, report.title, report.notes)
+    assert "<script>alert" not in text
+    assert "<!--" not in text
+
+
+def test_what_was_not_forgotten_is_not_lost(tmp_path: Path) -> None:
+    result = synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
+    result["metrics"]["F_T"] = -2.04
+    result["class_right"] = [[20] * len(row) for row in result["class_right"]]
+    (tmp_path / "a/result.json").write_text(json.dumps(result))
+    words = first_words(tmp_path)
+    assert words.endswith("; loses nothing to forgetting, and gains 2.0 points.")
 
 
 def test_tasks_are_known_by_their_classes_where_all_runs_have_the_same(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "a", settings("quickdraw", "oneprompt"))
     result = synthetic.write(tmp_path / "b", settings("quickdraw", "simplecil"))
     (content,) = make.of_folders([tmp_path]).contents
-    charts = {chart.name: chart.records for chart in content.charts}
-    assert charts["matrix"][-1]["classes"] == "thing 90, thing 91, thing 92 and 7 more"
+    drawn = {chart.name: chart.records for chart in content.charts}
+    assert drawn["matrix"][-1]["classes"] == "thing 90, thing 91, thing 92 and 7 more"
     (table,) = [t for part in content.sections for t in part.tables if t.name == "tasks"]
     assert table.rows[0][1].text == ", ".join(f"thing {label}" for label in range(10))
     result["class_names"].reverse()
     (tmp_path / "b/result.json").write_text(json.dumps(result))
     (content,) = make.of_folders([tmp_path]).contents
-    charts = {chart.name: chart.records for chart in content.charts}
-    assert "classes" not in charts["matrix"][-1]
+    drawn = {chart.name: chart.records for chart in content.charts}
+    assert "classes" not in drawn["matrix"][-1]
 
 
 def test_of_one_seed_a_point_has_the_interval_of_its_images(tmp_path: Path) -> None:
@@ -196,16 +218,31 @@ def test_without_the_images_there_are_names_and_counts(fate: str, mistaken: Path
 
 
 def test_axes_begin_at_0_or_say_that_they_do_not(report: make.Report) -> None:
-    free = 0
-    for chart in report.contents[0].charts:
+    drawn = [*report.contents[0].charts, charts.drift([])]
+    cut = set()
+    for chart in drawn:
         for axis in axes(chart.spec):
             scale = axis.get("scale") or {}
-            if scale.get("zero") is False and chart.name != "plane":
-                free += 1
-                assert axis["axis"]["title"].endswith("not from 0"), chart.name
-            elif chart.name in ("curves", "cost", "work") and axis["field"] in ("A_T", "accuracy"):
+            if axis["field"] in ("A_T", "accuracy"):
                 assert scale["domain"] == [0, 100]
-    assert free == 0
+            if scale.get("zero") is False and axis["field"] not in ("task", "beside"):
+                cut.add(chart.name)
+                said = axis["axis"]["title"].endswith("not from 0")
+                assert said is (chart.name != "plane")  # where 0 is nothing special
+    assert cut == {"drift", "plane"}
+
+
+def test_chance_alone_does_not_look_like_a_change(report: make.Report) -> None:
+    """The axis of changes spans ten points either way, however small they are."""
+    (chart,) = [chart for chart in report.contents[0].charts if chart.name == "changes"]
+    ends = [part["encoding"]["y"].get("datum") for part in chart.spec["layer"]]
+    assert {-10, 10} <= set(ends)
+
+
+def test_nothing_is_drawn_as_areas_over_each_other(report: make.Report) -> None:
+    for chart in report.contents[0].charts:
+        marks = [part["mark"]["type"] for part in chart.spec.get("layer", [chart.spec])]
+        assert "area" not in marks
 
 
 def axes(spec: Any) -> list[dict[str, Any]]:

@@ -64,6 +64,11 @@ class Live:
             if path.name != "lock" and not path.name.startswith("ovor-serve-")
         )
 
+    def scratch_bytes(self) -> int:
+        """Return how many bytes are in the temporary folders."""
+        paths = (self.folder / "tmp").rglob("*")
+        return sum(path.stat().st_size for path in paths if path.is_file())
+
     def about(self) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get("/model").json()
         return found

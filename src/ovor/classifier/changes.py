@@ -20,7 +20,7 @@ from ovor.classifier.memory_checks import (
 )
 from ovor.classifier.task_list import with_fewer, with_more, without_class
 from ovor.data.class_names import as_name, check_name, check_new_names
-from ovor.data.images import Pictures, spread
+from ovor.data.images import Pictures, called, spread
 from ovor.data.labelled import Labels, read_images, read_labelled
 from ovor.data.task_data import OnError, checked, labelled, renamed
 from ovor.errors import OvorError
@@ -54,7 +54,7 @@ class Changes(Memory):
         rows = self.rows_of(lesson.class_names)[lesson.images.labels]
         check_enough(rows, learner.moments.counts, self.classes_)
         found = self.passed(learner, lesson.images, rows, listen)
-        where = [str(item) for item in lesson.images.items]
+        where = list(map(called, lesson.images.items))
         check_learned(self.memory().digests, found.digests, rows, where, self.classes_)
         moments = minus(learner.moments, found.moments)
         digests = self.memory().digests
@@ -105,7 +105,7 @@ class Changes(Memory):
         )
         digests = self.memory().digests
         if len(old):
-            where = [str(item) for item in items]
+            where = list(map(called, items))
             check_learned(digests, found.digests, old, where, names)
             taken = Moments(
                 moments.counts.new_zeros(classes),
@@ -117,7 +117,7 @@ class Changes(Memory):
             taken.sums[old[0]] = found.moments.sums[row]
             moments = minus(moments, taken)
         elif digests is not None:
-            check_unknown(digests, found.digests, [str(item) for item in items], names)
+            check_unknown(digests, found.digests, list(map(called, items)), names)
         if digests is not None:
             digests = Digests({**digests, **dict.fromkeys(found.digests, row)})
         tasks = with_fewer(self.tasks_, [names[at] for at in old])

@@ -18,6 +18,7 @@ from torch import Tensor
 from ovor.classifier.lock import check_no_folder
 from ovor.config import STRICT, Count, Fraction, Run
 from ovor.data.class_names import check_stored
+from ovor.data.formats import check_is_file
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
@@ -154,6 +155,7 @@ def read_model(path: Path) -> Model:
         raise OvorError(
             f"There is no model {path}: check the name, or make it with `ovor learn {path} FOLDER`."
         )
+    check_is_file(path)
     tensors, meta = load_tensors(path)
     check_numbers(tensors, meta, path)
     about = read_description(meta, path)

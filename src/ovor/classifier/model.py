@@ -29,6 +29,7 @@ from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
+from ovor.data.memory import pairs_of
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
@@ -96,10 +97,12 @@ class Classifier(Predictor):
         yes: bool = False,
         listen: Listener = silent,
     ) -> Self:
-        """Learn new classes, and more of known ones, from images and labels, pairs, or a path.
+        """Learn new classes, and more of known ones, from a path, or from images and labels.
 
         The path is of a folder of class folders, of a table of paths and labels (.csv, .tsv,
         .jsonl), or of a zip of either; with one text as `labels` all images are of that class.
+        Images may also be given with one label each, as (image, label) pairs, as {class: images},
+        or as a data frame; each as a path, bytes, an open file, a Pillow image, an array, a tensor.
         Whatever stops it, the classifier stays as it was. With a `checkpoint` file a lesson that
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
@@ -109,6 +112,8 @@ class Classifier(Predictor):
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
         if weights is not None:
+            if not isinstance(source, str | Path):  # what is open can be read once only
+                source, labels = pairs_of(source, labels)[0], None
             weights = as_grouped(weights, source, labels)
             if skip_known or on_error == "skip":
                 raise OvorError("With weights no image can be left out: leave that option away.")

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ovor.classifier.evaluate import evaluate
+from ovor.classifier.prediction import Predictor
 from ovor.cli.arguments import (
     Debug,
     Device,
@@ -47,6 +48,10 @@ class EvaluateArguments:
     """classes that the model knows under other names than those of their folders"""
     on_error: OnError = "stop"
     """at an image that cannot be read: stop, or list it and go on without it"""
+    report: Annotated[Path | None, optional("FILE")] = None
+    """also write all of it as a page, such as report.html, with images that were mistaken"""
+    no_images: bool = False
+    """leave the images out of that page"""
     backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""
@@ -73,6 +78,19 @@ def evaluate_command(argv: list[str]) -> None:
         print(json.dumps(found))
     else:
         print_evaluation(found)
+    if arguments.report:
+        write_page(arguments.report, arguments, model, found)
+
+
+def write_page(
+    path: Path, arguments: EvaluateArguments, model: Predictor, found: dict[str, Any]
+) -> None:
+    """Write what was found as a page, and say where it is."""
+    from ovor.report.evaluation import report_on, subject_of
+
+    subject = subject_of(model, arguments.model.name, str(arguments.source))
+    report_on(found, subject, images=not arguments.no_images).write(path)
+    print(f"Report in {path}", file=sys.stderr)
 
 
 def print_evaluation(found: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 
-from ovor.data.images import at_home, each_image
+from ovor.data.image_files import each_image, find_images, instead
+from ovor.data.images import at_home
 from ovor.errors import OvorError
 
 LOOKED_AHEAD = 500  # names by which columns are aligned
@@ -48,7 +49,8 @@ def find(given: Iterable[str]) -> Iterator[Found]:
         for image in each_image(path):
             yield str(path if isinstance(image, OvorError) else image), image
         if image is None:
-            yield str(path), OvorError(f"There is no image in {path}: check the folder.")
+            held = instead(find_images(path)[1])
+            yield str(path), OvorError(f"There is no image in {path}{held}: check the folder.")
 
 
 def spelled_out(given: Iterable[str]) -> Iterator[Path]:

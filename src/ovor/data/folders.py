@@ -14,9 +14,10 @@ from PIL import Image
 
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing
 from ovor.data.class_names import folder_name, listed
-from ovor.data.formats import SUFFIXES
-from ovor.data.images import HIDDEN, at_home, decode, find_images
-from ovor.data.parts import is_part
+from ovor.data.formats import SUFFIXES, is_image
+from ovor.data.image_files import HIDDEN, find_images, instead
+from ovor.data.images import at_home, decode
+from ovor.data.parts import Holds, is_part
 from ovor.errors import OvorError
 
 ByClass = dict[str, list[Path]]  # the image files of each class
@@ -52,10 +53,12 @@ def folder(path: str) -> Dataset:
     if not root.is_dir():
         raise OvorError(f"There is no folder {root}: give the path of one with a folder per class.")
     name = f"folder:{path}"
-    if (root / "train").is_dir() and (root / "test").is_dir():
+    parts = [path for path in visible_folders(root) if is_part(path.name)]
+    of_classes = any(map(has_class_folders, parts))  # else a class is called so
+    if of_classes and {"train", "test"} <= {path.name for path in parts}:
         return _given_split(name, root)
     classes, _ = find_classes(root)
-    if all(map(is_part, classes)):  # else they would silently be learned as classes
+    if of_classes and all(map(is_part, classes)):  # else they would silently be taken for classes
         raise OvorError(
             f"{root} has {listed(list(classes))} but not both 'train' and 'test': "
             "add the missing one, or give the folder that holds the class folders."
@@ -89,6 +92,18 @@ def visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in found if path.is_dir())
 
 
+def holds(folder: Path) -> Holds:
+    """Say whether a folder holds class folders, or images right away."""
+    if any(is_image(path.name) and path.is_file() for path in folder.iterdir()):
+        return "images"
+    return "classes" if has_class_folders(folder) else "nothing"
+
+
+def has_class_folders(folder: Path) -> bool:
+    """Tell whether images lie in folders of this folder."""
+    return any(find_images(inner)[0] for inner in visible_folders(folder))
+
+
 def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
     """List the image files of every class folder, however deep they lie; and the other files."""
     folders = visible_folders(root)
@@ -105,7 +120,7 @@ def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
     empty = [name for name, paths in classes.items() if not paths]
     if empty:
         raise OvorError(
-            f"No images in {listed(empty)} of {root}: "
+            f"No images in {listed(empty)} of {root}{instead(others)}: "
             f"add some ({' '.join(SUFFIXES)}) or remove the folder."
         )
     return classes, others

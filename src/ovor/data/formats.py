@@ -4,10 +4,12 @@ Pillow knows more kinds than are read here, some of them programs. HEIC and AVIF
 machine's Pillow can; what strangers send is never opened as one of those.
 """
 
+import os
 import re
+import stat
 from functools import lru_cache
 from importlib import import_module
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from PIL import Image, UnidentifiedImageError
 
@@ -41,7 +43,21 @@ BY_HEAD = (
     (b"\xff\x0a", "a JPEG XL image"),
     (b"\0\0\0\x0cJXL ", "a JPEG XL image"),
     (b"\0\0\0\x0cjP  ", "a JPEG 2000 image"),
+    (b"\0\0\x01\xba", "a video"),  # MPEG, and next of it without sound
+    (b"\0\0\x01\xb3", "a video"),
+    (b"0&\xb2u\x8ef\xcf\x11", "a video"),  # Windows Media
+    (b"FLV\x01", "a video"),
+    (b"OggS", "a video"),
+    (b"version https://git-lfs", "a pointer of Git LFS (git lfs pull fetches what it points to)"),
 )
+QUICKTIME = (b"moov", b"mdat", b"wide", b"free", b"skip")  # what old films begin with
+PAGE = re.compile(rb"\s*<(!doctype html|html|head|body)\b", re.IGNORECASE)
+SPECIAL = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
@@ -56,8 +72,13 @@ def with_kind(path: PurePath) -> str:
     return repr(str(path)) + (f" ({kind})" if kind else "")
 
 
-def kind_of(head: bytes) -> str | None:
-    """Return what a file is that is no usual image, by its first bytes, if they tell."""
+def kind_of(head: bytes, name: str = "") -> str | None:
+    """Return what a file is that is no usual image, by its first bytes, else by its name."""
+    found, named = _kind_by_head(head), BY_SUFFIX.get(PurePath(name).suffix.lower())
+    return named or found if found in (None, "an archive") else found
+
+
+def _kind_by_head(head: bytes) -> str | None:
     if head[4:8] == b"ftyp":
         box = head[8 : int.from_bytes(head[:4])]
         brands = {box[i : i + 4] for i in (0, *range(8, len(box), 4))}  # after the first a version
@@ -66,6 +87,10 @@ def kind_of(head: bytes) -> str | None:
         return "HEIC" if box[:4] in HEIC else "a video"
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         return "a video"
+    if head[4:8] in QUICKTIME or (head[:1] == b"G" and head[188:189] == b"G"):  # or broadcast
+        return "a video"
+    if PAGE.match(head):
+        return "a web page"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and b"<svg" in head:
         return "an SVG drawing"
     return next((kind for start, kind in BY_HEAD if head.startswith(start)), None)
@@ -84,6 +109,19 @@ def reader(kind: str) -> str | None:
                 continue
     name = {"HEIC": "HEIF"}.get(kind, kind)
     return name if name in Image.OPEN else None
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse what one could wait for for ever; that nothing is there is found when it is opened."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    kind = SPECIAL.get(stat.S_IFMT(mode))
+    if kind:
+        raise OvorError(
+            f"{path} is {kind}, not a file: save what comes from it as a file, and give that."
+        )
 
 
 def unreadable(name: object, kind: str) -> OvorError:

@@ -6,7 +6,7 @@ is wrong with it is said in the same sentence.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -22,20 +22,35 @@ from ovor.data.formats import (
     ADDRESS,
     FORMATS,
     HEAD,
-    is_image,
+    check_is_file,
     kind_of,
     missing,
     reader,
     reason,
     unreadable,
 )
+from ovor.data.frames import images_in, is_frame
+from ovor.data.image_files import find_images
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
-HIDDEN = (".", "__MACOSX")  # folders; the latter comes of archives made on a Mac
 BAND = 2**20  # pixels that are put on white at a time
+IN_MEMORY = "in memory"  # what an image without a name is called
 Encoded = Path | bytes  # an image file, or the content of one
-Picture = Any  # str, Path, Packed, Image.Image, uint8 array (H, W[, C]) or tensor (C, H, W)
+# str, Path, bytes, a file that is open, Packed, Image.Image, uint8 array (H, W[, C]) or tensor
+# (C, H, W)
+Picture = Any
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was in a file that somebody opened: read once, as nobody can tell whether it stays."""
+
+    name: str
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +72,12 @@ def to_image(picture: Picture) -> Image.Image:
         return decode(path, path)
     if isinstance(picture, Packed):
         return decode(picture.content(), picture)
+    if isinstance(picture, bytes | bytearray | memoryview):
+        return decode(bytes(picture), IN_MEMORY)
+    if hasattr(picture, "read"):
+        picture = settled(picture)
+    if isinstance(picture, Content):
+        return decode(picture.content, picture)
     if isinstance(picture, Image.Image):
         return _from_pillow(picture)
     if hasattr(picture, "detach"):  # a torch tensor: channels first
@@ -64,9 +85,27 @@ def to_image(picture: Picture) -> Image.Image:
     if isinstance(picture, np.ndarray):
         return _from_pixels(picture)
     raise OvorError(
-        f"An image cannot be a {type(picture).__name__}: give a path, a Pillow image, a uint8 "
-        "array (height, width, channels) or a tensor (channels, height, width)."
+        f"An image cannot be a {type(picture).__name__}: give a path, the bytes of a file, a "
+        "file that is open, a Pillow image, a uint8 array (height, width, channels) or a tensor "
+        "(channels, height, width)."
     )
+
+
+def settled(picture: Picture) -> Picture:
+    """Return what a file holds if the picture is one that is open, else the picture itself."""
+    if not hasattr(picture, "read"):
+        return picture
+    content = picture.read()
+    if not isinstance(content, bytes):
+        raise OvorError('The file of an image is open as text: open it as bytes, open(path, "rb").')
+    name = getattr(picture, "name", None)
+    return Content(name if isinstance(name, str) else IN_MEMORY, content)
+
+
+def called(picture: Picture) -> str:
+    """Return what a sentence calls an image: its path, if it has one."""
+    named = isinstance(picture, str | Path | Packed | Content)
+    return str(picture) if named else "an image in memory"
 
 
 def decode(source: Encoded, name: object) -> Image.Image:
@@ -75,6 +114,8 @@ def decode(source: Encoded, name: object) -> Image.Image:
     `name` is for sentences about the image, and becomes text only there.
     """
     try:
+        if isinstance(source, Path):
+            check_is_file(source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow can mend is no news
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -104,13 +145,20 @@ def _of_any_kind(source: Encoded, name: object) -> Image.Image:
     try:
         return upright_rgb(source)
     except UnidentifiedImageError:
-        kind = kind_of(source[:HEAD] if isinstance(source, bytes) else _head(source))
+        head = source[:HEAD] if isinstance(source, bytes) else _head(source)
+        kind = kind_of(head, getattr(name, "name", ""))
         if kind is None:
             raise
         found = reader(kind)
         if found is None:
             raise unreadable(name, kind) from None
-        return upright_rgb(source, formats=(found,))
+        try:
+            return upright_rgb(source, formats=(found,))
+        except UnidentifiedImageError:
+            raise OvorError(
+                f"The image {name} is {kind}, and damaged: replace it by a whole copy, or remove "
+                "it."
+            ) from None
 
 
 def _head(path: Path) -> bytes:
@@ -218,14 +266,20 @@ def at_home(path: str | Path) -> Path:
 
 
 def spread(pictures: Any) -> list[Picture]:
-    """List single images: a folder's, however deep; the rows of an array; the items of a list."""
+    """List single images: of a folder, however deep; of an array, a list, a data frame's column."""
     if isinstance(pictures, str | Path):
         path = at_home(pictures)
         if not path.exists():
             raise missing(path, "file or folder")
         return find_images(path)[0] if path.is_dir() else [path]
-    if isinstance(pictures, Image.Image):
-        return [pictures]
+    if isinstance(pictures, Image.Image | bytes | bytearray | memoryview) or hasattr(
+        pictures, "read"
+    ):
+        return [settled(pictures)]
+    if is_frame(pictures):
+        return list(map(settled, images_in(pictures)))
+    if isinstance(pictures, Mapping):
+        raise OvorError("Images by class are for learning: give the images alone, as a list.")
     dimensions = getattr(pictures, "ndim", None)
     if dimensions in (2, 3) and getattr(pictures, "dtype", None) != np.dtype(object):
         channels = pictures.shape[-1 if isinstance(pictures, np.ndarray) else 0]
@@ -236,53 +290,4 @@ def spread(pictures: Any) -> list[Picture]:
             f"Images cannot be a {type(pictures).__name__}: give a path, a folder, an image or "
             "several of them."
         )
-    return list(pictures)
-
-
-def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
-    """List the image files in a folder and below it; and the other files, hidden ones among them.
-
-    Links to folders are not followed, as they may lead in circles; what is no regular file, such as
-    a pipe, is no image whatever its name.
-    """
-    found: list[Path] = []
-    others: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse_closed):
-        left = [n for n in folders if n.startswith(HIDDEN) or os.path.islink(f"{parent}/{n}")]
-        others += [Path(parent, name) for name in left]
-        folders[:] = [name for name in folders if name not in left]
-        for name in names:
-            path = Path(parent, name)
-            (found if is_image(name) and path.is_file() else others).append(path)
-    return sorted(found), sorted(others)
-
-
-def each_image(folder: Path) -> Iterator[Path | OvorError]:
-    """Yield the image files that `find_images` lists, in its order, as they are found.
-
-    A folder that cannot be read is an error in its place, and the others are found all the same.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        yield _closed(error)
-        return
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith(HIDDEN):
-                yield from each_image(Path(entry.path))
-        elif is_image(entry.name) and entry.is_file():
-            yield Path(entry.path)
-
-
-def _refuse_closed(error: OSError) -> None:
-    """Refuse a folder that may not be read, which `os.walk` would take for an empty one."""
-    raise _closed(error) from error
-
-
-def _closed(error: OSError) -> OvorError:
-    return OvorError(
-        f"The folder {error.filename} cannot be read ({error.strerror}): change its permissions, "
-        "or remove it."
-    )
+    return list(map(settled, pictures))

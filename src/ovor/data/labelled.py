@@ -10,9 +10,11 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from ovor.data.class_names import as_name, listed
-from ovor.data.folders import find_classes, visible_folders
+from ovor.data.folders import find_classes, holds, visible_folders
 from ovor.data.formats import ADDRESS, is_image, missing, with_kind
-from ovor.data.images import HIDDEN, Picture, at_home, find_images, spread
+from ovor.data.image_files import HIDDEN, find_images
+from ovor.data.images import Picture, at_home, spread
+from ovor.data.memory import from_memory
 from ovor.data.packed import Packed, packed_files
 from ovor.data.parts import Holds, Part, chosen_part, is_part, mixed, wanted
 from ovor.data.sources import held
@@ -27,7 +29,7 @@ Labels = str | Iterable[Any]  # one for all images, or one each
 def read_labelled(source: Any, labels: Labels | None, part: Part) -> Labelled:
     """Return the images of each class; of a data set in parts, those of this part."""
     if not isinstance(source, str | Path) or not (labels is None or isinstance(labels, str)):
-        return from_memory(source, labels), []
+        return from_memory(source, labels, part)
     path = at_home(source)
     if ADDRESS.match(str(source)) and not path.exists():
         raise missing(source)
@@ -102,25 +104,17 @@ def _of_part(root: Path, part: Part) -> tuple[Path, list[str]]:
     """Return the folder whose folders are the classes, and what to say of it."""
     folders = visible_folders(root)
     if len(folders) == 1 and not is_part(folders[0].name):
-        inner = {folder.name: _holds(folder) for folder in _parts_in(folders[0])}
+        inner = {folder.name: holds(folder) for folder in _parts_in(folders[0])}
         if "classes" in inner.values():  # one more folder around a data set
             root, folders = folders[0], visible_folders(folders[0])
     if not any(is_part(folder.name) for folder in folders):
         return root, []
-    own, notes = chosen_part(root, {folder.name: _holds(folder) for folder in folders}, part)
+    own, notes = chosen_part(root, {folder.name: holds(folder) for folder in folders}, part)
     return (root / own if own else root), notes
 
 
 def _parts_in(folder: Path) -> list[Path]:
     return [inner for inner in visible_folders(folder) if is_part(inner.name)]
-
-
-def _holds(folder: Path) -> Holds:
-    """Say whether a folder holds class folders, or images right away."""
-    if any(is_image(path.name) and path.is_file() for path in folder.iterdir()):
-        return "images"
-    found = any(find_images(inner)[0] for inner in visible_folders(folder))
-    return "classes" if found else "nothing"
 
 
 def no_class_folders(where: Path) -> OvorError:
@@ -250,17 +244,19 @@ def _root(
 ) -> tuple[PurePosixPath, list[str]]:
     """Return the folder in a zip whose folders are the classes, and what to say of it."""
     root, notes = PurePosixPath(), list[str]()
-    holds = _held_in(images, root)
-    outer = next(iter(holds), "")
-    if holds == {outer: "classes"} and not is_part(outer):  # a folder was zipped with its name
+    held_there = _held_in(images, root)
+    outer = next(iter(held_there), "")
+    if held_there == {outer: "classes"} and not is_part(outer):  # a folder was zipped with its name
         root /= outer
         notes = [f"Took the folders in {outer!r} of {archive} as the classes."]
-        holds = _held_in(images, root)
-    outer = next(iter(holds), "")
+        held_there = _held_in(images, root)
+    outer = next(iter(held_there), "")
     inner = _held_in(images, root / outer)
-    if len(holds) == 1 and any(is_part(n) and inner[n] == "classes" for n in inner):
-        root, holds = root / outer, inner  # one more around a data set
-    own, said = chosen_part(archive, holds, part) if any(map(is_part, holds)) else (None, [])
+    if len(held_there) == 1 and any(is_part(n) and inner[n] == "classes" for n in inner):
+        root, held_there = root / outer, inner  # one more around a data set
+    own, said = (
+        chosen_part(archive, held_there, part) if any(map(is_part, held_there)) else (None, [])
+    )
     return (root / own if own else root), notes + said
 
 
@@ -278,33 +274,3 @@ def _held_in(images: Iterable[PurePosixPath], root: PurePosixPath) -> dict[str, 
 
 def _hidden(path: PurePosixPath) -> bool:
     return any(part.startswith(HIDDEN) for part in path.parts)
-
-
-# --- memory
-
-
-def from_memory(source: Any, labels: Labels | None) -> Groups:
-    """Group images by their labels; classes are in the order of their names, as in a folder."""
-    pairs = spread(source)
-    if labels is not None:
-        names = [labels] * len(pairs) if isinstance(labels, str) else list(labels)
-        if len(pairs) != len(names):
-            raise OvorError(
-                f"There are {len(pairs)} images and {len(names)} labels: give one label each."
-            )
-        pairs = list(zip(pairs, names, strict=True))
-    elif any(
-        not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
-    ):
-        raise OvorError(
-            "Without labels every item must be an (image, label) pair: give pairs, or labels as "
-            "well, or the path of a folder."
-        )
-    if not pairs:
-        raise OvorError("There is no image to learn from: give some.")
-    groups: Groups = {}
-    for picture, label in pairs:
-        if label is None or label != label:  # None and NaN are how tables say that one is missing
-            raise OvorError(f"A label is missing ({label}): give every image one.")
-        groups.setdefault(as_name(str(label)), []).append(picture)
-    return dict(sorted(groups.items()))

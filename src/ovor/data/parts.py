@@ -42,11 +42,14 @@ def chosen_part(
     if own is None:
         raise OvorError(
             f"{where} has {listed(named)}, by the name and the folders inside part of a data set, "
-            f"and no part {part!r}: give what you mean alone."
+            f"and no part {part!r}: give what you mean alone, or {_as_label(named[0])}."
         )
     rest = [name for name in named if name != own]
     left = f", and left out {listed(rest)}" if rest else ""
-    return own, [f"Took the part {own!r} of {where}, whose folders are the classes{left}."]
+    note = f"Took the part {own!r} of {where}, whose folders are the classes{left}"
+    if not rest:  # no other part beside it: it may be a class with folders inside
+        note += f"; or {_as_label(own)}"
+    return own, [f"{note}."]
 
 
 def mixed(paths: Iterable[PurePath]) -> list[str]:
@@ -63,6 +66,10 @@ def wanted(names: list[str], part: Part) -> str | None:
     """Return which of the names is that of the part, if one is."""
     by_name = {name.casefold(): name for name in names}
     return next((by_name[name] for name in NAMES[part] if name in by_name), None)
+
+
+def _as_label(name: str) -> str:
+    return f"if {name!r} is a class itself, give its folder alone with the label {name!r}"
 
 
 def _as_classes(named: list[str]) -> str:

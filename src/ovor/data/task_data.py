@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from ovor.data.class_names import as_name, check_name, check_new_names, listed
-from ovor.data.images import Picture, Pictures, at_home, spread
+from ovor.data.images import Content, Picture, Pictures, at_home
 from ovor.data.labelled import Groups, Labels, read_labelled
+from ovor.data.memory import pairs_of
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
@@ -93,7 +94,7 @@ def as_grouped(values: Sequence[T], source: Any, labels: Labels | None) -> list[
         raise OvorError("Weights go with images and labels, not with a folder: give those.")
     if isinstance(labels, str):
         return list(values)
-    names = [pair[1] for pair in spread(source)] if labels is None else list(labels)
+    names = [label for _, label in pairs_of(source, labels)[0]]
     if len(names) != len(values):
         raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
     order = sorted(range(len(names)), key=lambda i: as_name(str(names[i])))
@@ -175,5 +176,9 @@ def _identity(item: Picture) -> bytes:
         return repr((path.parent.name, path.name, size)).encode()
     if isinstance(item, Packed):
         return repr((item.archive.name, item.name, item.size, item.crc)).encode()
+    if isinstance(item, Content):
+        item = item.content
+    if isinstance(item, bytes | bytearray | memoryview):
+        return hashlib.sha256(item).digest()
     content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
     return hashlib.sha256(content).digest()

@@ -9,7 +9,7 @@ from pathlib import Path
 from ovor.atomic import write_atomically
 from ovor.report.content import Content
 from ovor.report.page import header
-from ovor.report.vega import HUES, SCHEMES, Chart, Records, Spec, fill, row_count
+from ovor.report.vega import BESIDE, HUES, ROOM, SCHEMES, Chart, Records, Spec, fill, row_count
 
 
 def as_csv(records: Records) -> str:
@@ -87,10 +87,18 @@ def method_styles(picked: list[str]) -> Spec:
     vor = [name.endswith("+vor") for name in picked]
     return {
         "picked": picked,
+        "beside": beside(picked),
         "colors": hues,
         "dashes": [[6, 3] if with_vor else [1, 0] for with_vor in vor],
         "shapes": ["triangle-up" if with_vor else "circle" for with_vor in vor],
     }
+
+
+def beside(picked: list[str]) -> str:
+    """Return where a method's task is drawn, so that bars stand side by side, as page.js does."""
+    step = min(BESIDE, ROOM / max(1, len(picked)))
+    place = f"indexof({json.dumps(picked)}, datum.method)"
+    return f"datum.task + {step} * ({place} - {(len(picked) - 1) / 2})"
 
 
 def frame(title: str) -> Spec:

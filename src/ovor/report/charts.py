@@ -128,22 +128,25 @@ def changes(records: Records) -> Chart:
 def picked_lines(value: str, title: str, x_title: str, scale: Spec = NO_SPEC) -> Spec:
     """Draw every method as a faint line, and those that are picked in colour, with VOR dashed."""
     place = {"x": task_number(x_title), "y": quantity(value, title, scale)}
-    band = {**place, "y": quantity("low", title, scale), "y2": {"field": "high"}}
+    beside = {**place, "x": {**place["x"], "field": "beside"}}
+    between = {**beside, "y": quantity("low", title, scale), "y2": {"field": "high"}}
     color = by_method("@colors")
     told = tooltip("method", "task", "classes", value, "low", "high")
     faint = {"type": "line", "color": FAINT, "strokeWidth": 1}
-    line = {**place, "color": color, "strokeDash": by_method("@dashes")}
+    line = {**beside, "color": color, "strokeDash": by_method("@dashes")}
     point = {"type": "point", "filled": True}
-    dots = {**place, "color": color, "tooltip": told}
+    dots = {**beside, "color": color, "tooltip": told}
     layers = [
         layer(faint, {**place, "detail": {"field": "method"}}, NOT_PICKED),
-        layer({"type": "area", "opacity": 0.14}, {**band, "color": color}, PICKED),
+        # Bars side by side: bands over each other would all be grey.
+        layer({"type": "rule", "strokeWidth": 1.5}, {**between, "color": color}, PICKED),
         layer({"type": "line", "strokeWidth": 2.2}, line, PICKED),
         # Unseen points, so that a faint line has a tooltip too.
         layer({**point, "size": 60, "opacity": 0.001}, {**place, "tooltip": told}),
         layer({**point, "size": 26, "opacity": 1}, dots, PICKED),
     ]
-    return {"height": 340, "layer": layers}
+    transform = [{"calculate": "@beside", "as": "beside"}]
+    return {"height": 340, "transform": transform, "layer": layers}
 
 
 def drift(records: Records) -> Chart:

@@ -1,10 +1,13 @@
 """A page about one model on labelled images: what `ovor evaluate` found, in the report's style."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ovor.classifier.model import Classifier
+from ovor.classifier.prediction import Predictor
 from ovor.data.images import to_image
 from ovor.errors import OvorError
 from ovor.report import evaluation_charts as charts
@@ -32,12 +35,21 @@ class Subject:
 
     model: str
     source: str
-    lessons: Sequence[dict[str, int | None]]
+    lessons: Sequence[Mapping[str, int | None]]
     """by lesson, the images of each class, where the model tells"""
 
     @property
     def classes(self) -> int:
         return sum(map(len, self.lessons))
+
+
+def subject_of(model: Predictor, name: str, source: str) -> Subject:
+    """Describe what is evaluated; an export does not tell of how many images it was taught."""
+    if isinstance(model, Classifier):
+        counts = [dict(zip(task.classes, task.images, strict=True)) for task in model.tasks_]
+        return Subject(name, source, counts)
+    names = iter(model.classes_.tolist())
+    return Subject(name, source, [dict.fromkeys(islice(names, n)) for n in model.task_sizes_])
 
 
 def report_on(found: Found, subject: Subject, images: bool = True) -> Report:
@@ -71,12 +83,13 @@ def sentence(found: Found, model: str) -> str:
     right, count = right_images(found), found["images"]
     low, high = wilson(right, count)
     said = [
-        f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of {count:,} "
-        f"images of {len(found['classes'])} classes, where {share(found['chance'])} is chance"
+        f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of "
+        f"{count:,} images of {len(found['classes'])} classes, where {share(chance(found))} is "
+        "chance"
     ]
     worst = [
         f"{one['class']} for {one['taken_for']} ({one['images']} of {images_of(found, one)})"
-        for one in found["confusions"][:MOST_MISTAKEN]
+        for one in found.get("confusions", [])[:MOST_MISTAKEN]
     ]
     if worst:
         said.append(f"most often mistaken: {', '.join(worst)}")
@@ -87,6 +100,11 @@ def sentence(found: Found, model: str) -> str:
             f"unknown, and {found['called_unknown']:.1f} % of those of its own classes"
         )
     return "; ".join(said) + "."
+
+
+def chance(found: Found) -> float:
+    """Return what guessing gives, in percent."""
+    return float(found.get("chance", 100 / len(found["classes"])))
 
 
 def right_images(found: Found) -> int:
@@ -121,7 +139,7 @@ def by_class(found: Found) -> Section:
     )
     if len(rows) > MOST_ROWS:
         words += f" The {MOST_ROWS} worst are drawn; the table has all."
-    chart = charts.class_bars(rows[:MOST_ROWS], found["chance"])
+    chart = charts.class_bars(rows[:MOST_ROWS], chance(found))
     return Section("Class by class", [words], [class_table(rows)], [chart])
 
 
@@ -131,7 +149,7 @@ def class_records(found: Found) -> Records:
     for one in found["classes"]:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
         row = {"class": one["class"], "images": one["images"], "right": rounded(one["accuracy"], 1)}
-        row |= {"low": rounded(low, 1), "high": rounded(high, 1)}
+        row |= {"low": rounded(low), "high": rounded(high)}
         rows.append({**row, "called unknown": rounded(one["called_unknown"], 1)})
     return sorted(rows, key=lambda row: row["right"])
 
@@ -165,7 +183,7 @@ def mistakes(found: Found, images: bool) -> Section | None:
 
 def card_of(found: Found, name: str, images: bool) -> Card:
     (one,) = (one for one in found["classes"] if one["class"] == name)
-    own = [mistake for mistake in found["confusions"] if mistake["class"] == name]
+    own = [mistake for mistake in found.get("confusions", []) if mistake["class"] == name]
     taken = [
         Taken(
             f"{mistake['images']} taken for {mistake['taken_for']}",
@@ -192,15 +210,16 @@ def pictures_of(mistake: dict[str, Any]) -> list[Picture]:
 def calibration(found: Found) -> Section | None:
     """Set how sure the model was against how often it was right."""
     rows: Records = []
-    for one in found["calibration"]["bins"]:
+    known = found.get("calibration", {"bins": [], "error": 0.0})
+    for one in known["bins"]:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
         rows.append(
             {
                 "images": one["images"],
                 "confidence": rounded(one["confidence"], 1),
                 "right": rounded(one["accuracy"], 1),
-                "low": rounded(low, 1),
-                "high": rounded(high, 1),
+                "low": rounded(low),
+                "high": rounded(high),
             }
         )
     if not rows:
@@ -208,7 +227,7 @@ def calibration(found: Found) -> Section | None:
     words = (
         "Images by how sure the model was of its answer, and how many of them are right. On the "
         "dashed line it is as often right as it is sure; below, it is too sure. On average the two "
-        f"are {found['calibration']['error']:.1f} points apart."
+        f"are {known['error']:.1f} points apart."
     )
     return Section("How sure it is", [words], charts=[charts.calibration(rows)])
 

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const HUES = 8;
+  const [BESIDE, ROOM] = [0.06, 0.5]; // as in vega.py
   const config = {
     background: null,
     font: "system-ui, sans-serif",
@@ -52,8 +53,11 @@
       while (used.has(hue) && hue < HUES - 1) hue += 1;
       group.hues.set(name, hue);
     }
+    const step = Math.min(BESIDE, ROOM / Math.max(1, group.picked.length));
+    const place = `indexof(${JSON.stringify(group.picked)}, datum.method)`;
     return {
       picked: group.picked,
+      beside: `datum.task + ${step} * (${place} - ${(group.picked.length - 1) / 2})`,
       colors: group.picked.map((name) => `var(--c${group.hues.get(family(name))})`),
       dashes: group.picked.map((name) => (name.endsWith("+vor") ? [6, 3] : [1, 0])),
       shapes: group.picked.map((name) => (name.endsWith("+vor") ? "triangle-up" : "circle")),

@@ -18,6 +18,7 @@ SHOW = "window.vegaEmbed = vegaEmbed;"  # all that page.js needs of the bundle
 def html(contents: list[Content], title: str, notes: list[str]) -> str:
     """Return the page, with its style, its script, its data and Vega inside."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["unbroken"] = unbroken
     return environment.from_string(asset("page.html")).render(
         title=title,
         notes=notes,
@@ -30,6 +31,11 @@ def html(contents: list[Content], title: str, notes: list[str]) -> str:
         charts=in_script(chart_data(contents)),
         version=version("ovor"),
     )
+
+
+def unbroken(text: str) -> str:
+    """Keep a number and its percent sign on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def asset(name: str) -> str:

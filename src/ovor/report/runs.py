@@ -119,6 +119,11 @@ def find(paths: Sequence[Path]) -> tuple[list[Finished], list[str]]:
 
 def run_folders(path: Path) -> list[Path]:
     """Return the folder itself if a run is in it, or else its sub-folders that have one."""
+    if path.is_file():
+        raise OvorError(
+            f"{path} is a file, and a report is about the result folders of runs; about a model, "
+            "ovor evaluate MODEL IMAGES --report FILE.html makes one."
+        )
     if not path.is_dir():
         raise OvorError(
             f"There is no folder {path}: give the result folder of a run, or a folder of them."

@@ -69,15 +69,15 @@ def certainty(differences: Records, reference: str) -> str:
 
 def over_tasks(rows: list[Row]) -> Section:
     many = any(len(row.runs) > 1 for row in rows)
-    band = (
-        "the band is from the least to the most of the seeds"
+    bar = (
+        "a bar is from the least to the most of the seeds"
         if many
-        else "this is one seed, and the band is the 95 % interval of as many test images"
+        else "this is one seed, and a bar is the 95 % interval of as many test images"
     )
     words = (
         "Each new task makes the question harder: more classes to choose from, and no old image "
         "to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
-        f"{band}. The dotted line at the bottom is guessing."
+        f"{bar}. The dotted line at the bottom is guessing."
     )
     if len({len(row.results[0]["tasks"]) for row in rows}) > 1:
         words += " What learns all tasks at once stands at the end."

@@ -59,8 +59,8 @@ def sentence(row: Row, bound: Bound | None, classes: list[ClassFigures]) -> str:
     parts[0] += f", where {' and '.join(against)}"
     if several_tasks(row):
         lost = fmean(result["metrics"]["F_T"] for result in row.results)
-        verb = "loses" if lost >= 0 else "gains"
-        parts.append(f"{verb} {abs(lost):.1f} points to forgetting")
+        nothing = f"loses nothing to forgetting, and gains {-lost:.1f} points"
+        parts.append(f"loses {lost:.1f} points to forgetting" if lost >= 0 else nothing)
         parts += most_lost(classes)
     return "; ".join(parts) + "."
 

@@ -126,7 +126,8 @@ def class_table(method: str, classes: list[ClassFigures]) -> Table:
     rows = []
     for one in classes:
         low, high = one.interval
-        cells = [name_cell(one.name), Cell(str(one.images), one.images)]
+        images = one.images // one.runs  # every seed has the same
+        cells = [name_cell(one.name), Cell(str(images), images)]
         before = one.percent_learned
         cells += [Cell("" if before is None else f"{before:.0f}", before)] * learned
         cells.append(Cell(f"{one.percent:.0f}", one.percent))

@@ -38,6 +38,7 @@ SHADES = [f"var(--h{i})" for i in range(9)]
 FREE = {"zero": False}  # an axis that begins elsewhere than at 0, which its title then says
 PLACE = {"zero": False, "nice": True}  # one on which 0 means nothing
 PERCENT = {"domain": [0, 100]}
+BESIDE, ROOM = 0.06, 0.5  # tasks between the bars of two methods, and for all of them at most
 NO_GRID = {"grid": False}
 NO_SPEC: Spec = {}
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
@@ -95,7 +96,8 @@ def task_number(title: str) -> Spec:
     """Return an axis of task numbers, labelled at whole numbers only."""
     label = "datum.value % 1 ? '' : datum.label"  # with few tasks there are ticks between them
     axis = {"title": title, "tickMinStep": 1, "format": "d", "grid": False, "labelExpr": label}
-    return {"field": "task", "type": "quantitative", "axis": axis}
+    scale = {"zero": False, "nice": False, "padding": 8}
+    return {"field": "task", "type": "quantitative", "axis": axis, "scale": scale}
 
 
 def method_rows(records: Records, width: int) -> Spec:

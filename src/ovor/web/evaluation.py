@@ -97,7 +97,7 @@ class Evaluation:
             for name in names
             if asked[name]
         ]
-        lessons = len(served.tasks)
+        lessons = sum(bool(names) for names in served.tasks)  # without those that were forgotten
         self.results = [old for old in self.results if old["lessons"] < lessons]
         self.results.append({"lessons": lessons, "groups": by_lesson(classes), "classes": classes})
 

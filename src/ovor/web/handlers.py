@@ -79,8 +79,7 @@ def row(name: str, said: Prediction | ImageFault) -> dict[str, Any]:
     """Return what is said of one image: its prediction, or why it cannot be read."""
     if isinstance(said, ImageFault):
         return {"image": name, "error": said.error}
-    named = {"likeliest": said.likeliest, "confidence": round(said.confidence, 6)}
-    return {"image": name, **said.as_json(TOP), **named}
+    return {"image": name, **said.as_json(TOP)}
 
 
 async def teach(service: Service, request: Request) -> Lesson:

@@ -1,0 +1,64 @@
+"""Labelled images in memory: pairs, images and labels, {class: images}, or a data frame."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ovor.data.class_names import as_name, listed
+from ovor.data.frames import is_frame, labelled_in
+from ovor.data.images import Picture, settled, spread
+from ovor.data.parts import Part
+from ovor.errors import OvorError
+
+Pair = tuple[Picture, Any]  # an image and its label
+
+
+def from_memory(source: Any, labels: Any, part: Part) -> tuple[dict[str, list[Picture]], list[str]]:
+    """Group images by their labels; classes are in the order of their names, as in a folder."""
+    pairs, notes = pairs_of(source, labels, part)
+    if not pairs:
+        raise OvorError("There is no image to learn from: give some.")
+    groups: dict[str, list[Picture]] = {}
+    for picture, label in pairs:
+        if label is None or label != label:  # None and NaN are how tables say that one is missing
+            raise OvorError(f"A label is missing ({label}): give every image one.")
+        groups.setdefault(as_name(str(label)), []).append(settled(picture))
+    return dict(sorted(groups.items())), notes
+
+
+def pairs_of(source: Any, labels: Any, part: Part = "train") -> tuple[list[Pair], list[str]]:
+    """Return every image with its label, in the order in which they were given; and what to say."""
+    if labels is not None:
+        return _with_labels(spread(source), labels), []
+    if isinstance(source, Mapping):
+        return _by_class(source), []
+    if is_frame(source):
+        return labelled_in(source, part)
+    pairs = spread(source)
+    if any(not isinstance(pair, Sequence) or not _is_pair(pair) for pair in pairs):
+        raise OvorError(
+            "Without labels every item must be an (image, label) pair: give pairs, or labels as "
+            "well, or {class: images}, or the path of a folder."
+        )
+    return [(picture, label) for picture, label in pairs], []
+
+
+def _is_pair(pair: Sequence[Any]) -> bool:
+    return not isinstance(pair, str | bytes | bytearray) and len(pair) == 2
+
+
+def _with_labels(pictures: list[Picture], labels: Any) -> list[Pair]:
+    names = [labels] * len(pictures) if isinstance(labels, str) else list(labels)
+    if len(pictures) != len(names):
+        raise OvorError(
+            f"There are {len(pictures)} images and {len(names)} labels: give one label each."
+        )
+    return list(zip(pictures, names, strict=True))
+
+
+def _by_class(source: Mapping[Any, Any]) -> list[Pair]:
+    """Return the images of {class: images}, where these may also be a folder or one image."""
+    found = {name: spread(own) for name, own in source.items()}
+    empty = [str(name) for name, own in found.items() if not own]
+    if empty:
+        raise OvorError(f"There is no image of {listed(empty)}: give some, or leave the class out.")
+    return [(picture, name) for name, own in found.items() for picture in own]
