@@ -183,7 +183,7 @@ class Classifier(Predictor):
         from ovor.classifier.fit import fit_task  # brings Fabric, which predicting can do without
 
         with tempfile.TemporaryDirectory() as folder:  # what learns by epochs always saves
-            learner, tasks = fit_task(
+            learner, tasks, report = fit_task(
                 self.snapshot(),
                 lesson,
                 checkpoint or Path(folder, "checkpoint"),
@@ -192,7 +192,7 @@ class Classifier(Predictor):
                 listen=listen,
             )
         self.adopt(learner.eval(), tasks)
-        self._saved = False
+        self._saved, self.report_ = False, report
 
     def snapshot(self) -> Snapshot:
         """Return all that learning the next task begins with."""

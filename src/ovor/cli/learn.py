@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
+from rich.text import Text
 
 import ovor
 from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
@@ -28,16 +29,16 @@ from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
-    learned_in_words,
     plan_in_words,
     report_in_words,
     taught,
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
-from ovor.errors import OvorError
+from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES
+from ovor.terminal.console import Terminal
 
 SETTINGS = (
     "epochs",
@@ -170,13 +171,12 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
-        if model.report_ is not None:
-            found["classes"] = taught(model.report_, lesson)
-        print(json.dumps(found))
-    elif model.report_ is not None:
-        print(report_in_words(model.report_, lesson, model, path))
-    else:
-        print(learned_in_words(model, path))
+        print(json.dumps({**found, "classes": taught(model.report_ or {}, lesson)}))
+        return
+    console = Terminal()
+    for line, colour in report_in_words(model.report_ or {}, lesson, model, path):
+        text = Text(one_line(line), colour)
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def read(
@@ -201,7 +201,7 @@ def read(
     lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
-        progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
+        progress.console.print(one_line(note), highlight=False, soft_wrap=True, markup=False)
     return lesson, notes
 
 
