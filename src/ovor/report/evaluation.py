@@ -87,9 +87,10 @@ def sentence(found: Found, model: str) -> str:
         f"{count:,} images of {len(found['classes'])} classes, where {share(found['chance'])} is "
         "chance"
     ]
+    again = [one for one in found["confusions"] if one["images"] > 1] or found["confusions"][:1]
     worst = [
         f"{one['class']} for {one['taken_for']} ({one['images']} of {images_of(found, one)})"
-        for one in found["confusions"][:MOST_MISTAKEN]
+        for one in again[:MOST_MISTAKEN]
     ]
     if worst:
         said.append(f"most often mistaken: {', '.join(worst)}")
