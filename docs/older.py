@@ -1,7 +1,7 @@
 """How true the estimate is of what older classes lost in a lesson: docs/results/older.json.
 
-python -m docs.older    the 45 development classes in 5 lessons, 3 seeds, with 10, 40 and 80 images of
-                        each class
+python -m docs.older    the 45 development classes in 5 lessons, 3 seeds, with 10, 40 and 80
+                        images of each class
 
 After every lesson the older classes' losses are estimated from the sums, and measured on 20 test
 images of each: a single image is 5 points, so the measure itself scatters.
