@@ -17,6 +17,7 @@ BY_AN_IMAGE = (
     "What would help: ",
     "Expect of each: ",
     "Older classes lose ",
+    "Mistaken: ",
 )
 
 
