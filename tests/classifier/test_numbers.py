@@ -9,7 +9,6 @@ import torch
 
 from command import ovor
 from ovor import Classifier, OvorError
-from ovor.classifier import file
 from ovor.classifier.file import read_model
 from ovor.classifier.onnx import SEALED, OnnxClassifier, sealed
 from ovor.tensor_file import load_tensors, save_tensors
