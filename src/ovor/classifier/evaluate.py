@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 def evaluate(
     model: Predictor,
-    source: Path,
-    unknown: Path | None,
+    source: Any,
+    unknown: Any,
     rename: dict[str, str],
     on_error: OnError,
     listen: Listener,
@@ -36,7 +35,7 @@ def evaluate(
     if strange:
         raise OvorError(
             f"The model does not know {listed(strange)}: leave it out, say what the model calls "
-            "it (--rename), or give images of other things by --unknown."
+            "it (rename=...), or give images of other things apart (unknown=...)."
         )
     known = readable(labelled(groups, notes), on_error, listen)
     found = list(predictions(model, known.images.items, listen))
@@ -66,7 +65,7 @@ def evaluate(
     if unknown is not None:
         others = read_images(unknown)
         if not others:
-            raise OvorError(f"There is no image in {unknown}: give a folder with some.")
+            raise OvorError(f"There is no image in {unknown}: give some, or a folder with some.")
         strangers = readable(labelled({"unknown": others}, []), on_error, listen)
         strange_margins = np.array(
             [p.margin for p in predictions(model, strangers.images.items, listen)]

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pydantic import ValidationError
 
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.flags import with_flags
 from ovor.cli.imports import without_collecting
 from ovor.errors import explain, in_words, one_line
 from ovor.terminal.guard import guarded
@@ -98,4 +99,4 @@ def carry_out() -> None:
     except Exception as error:
         if "--debug" in argv:
             raise
-        sys.exit(failed(in_words(error)))
+        sys.exit(failed(with_flags(in_words(error))))
