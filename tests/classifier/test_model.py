@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from drawings import DRAWINGS, draw
 from ovor import Classifier, OvorError
+from ovor.cli.flags import with_flags
 from tiny import noisy, save_backbone, shrink
 
 FIRST = ["banana", "candle", "fish"]
@@ -290,5 +291,6 @@ def test_the_advice_is_for_the_folder_that_is_there(
     trained: Classifier, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     draw(tmp_path, ["hot dog"], 3)
-    with pytest.raises(OvorError, match="--rename 'hot dog=NEW'"):
+    with pytest.raises(OvorError, match=r"\(rename=\{'hot dog': 'NEW'\}\)") as told:
         trained.learn(tmp_path, rename={"hot dog": "banana"})
+    assert "(--rename 'hot dog=NEW')" in with_flags(str(told.value))  # to be pasted into a shell

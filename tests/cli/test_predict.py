@@ -188,3 +188,15 @@ def test_what_is_unknown_has_no_percentage_beside_it() -> None:
 
 def plain(markup: str) -> str:
     return Text.from_markup(markup).plain
+
+
+def test_nobody_waits_for_a_pipe(garden: Path, tmp_path: Path) -> None:
+    """As an image it is a row, as a model a sentence."""
+    pipe, image = tmp_path / "a.png", next((garden / "ask/owl").iterdir())
+    os.mkfifo(pipe)
+    done = ovor("predict", garden / "m.ovor", pipe, image, "--json")
+    assert done.returncode == 1
+    first, second = json.loads(done.stdout)
+    assert "is a named pipe, not a file" in first["error"]
+    assert list(second) == KEYS
+    assert "is a named pipe, not a file" in ovor("predict", pipe, image).stderr

@@ -25,6 +25,7 @@ from ovor.classifier.notes import about_labels, tell
 from ovor.classifier.predictor import Predictor
 from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
+from ovor.data.formats import check_is_file
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
 from ovor.data.memory import pairs_of
@@ -282,6 +283,7 @@ class Classifier(Predictor):
         Where it has the same frozen network as `like`, that is used and not loaded again.
         """
         path = at_home(path)
+        check_is_file(path)
         stamp = identity(path)  # before it is read: what comes between is another's
         model = cls._of(read_model(path), path, backbone, device, like)
         model._found = stamp
