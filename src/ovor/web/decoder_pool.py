@@ -16,6 +16,7 @@ from ovor.web.decoder_process import COMMAND, FORK, KILL, SIZE, SIZES
 from ovor.web.errors import Refused
 from ovor.web.settings import Limits
 
+END_SECONDS = 5  # for the process that starts decoders
 START_SECONDS = 60  # for a decoder to be there, on a busy machine
 REPLY_BYTES = 2**16  # at most, without the views
 # Large blocks go back to the system when they are free, instead of being kept for the next image.
@@ -138,7 +139,11 @@ class Nursery:
 
     def close(self) -> None:
         self.control.close()
-        self.process.wait()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # such as one that somebody has stopped
+            self.process.kill()
+            self.process.wait()
 
 
 class Lane:
