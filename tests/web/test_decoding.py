@@ -161,7 +161,7 @@ def test_the_process_that_starts_decoders_ends() -> None:
         for process in processes(decoders):
             os.kill(process, signal.SIGKILL)
         for _ in range(decoding.LIGHT + decoding.HEAVY):
-            assert await seen(decoders) or True
+            await seen(decoders)  # perhaps, as each of them has ended
         assert await seen(decoders)
 
     with_decoders(use)
