@@ -47,8 +47,10 @@ class Camera:
             page.wait_for_timeout(400)
             self.phones[name, scheme] = page.screenshot()
             page.set_viewport_size(DESK)
-            page.wait_for_timeout(400)
-            keep(page.screenshot(full_page=True), f"page-{name}-{scheme}")
+            height: int = page.evaluate("document.documentElement.scrollHeight")
+            page.set_viewport_size({**DESK, "height": height})  # so that nothing sticks half-way
+            page.wait_for_timeout(600)
+            keep(page.screenshot(), f"page-{name}-{scheme}")
         page.emulate_media(color_scheme="light")
 
     def keep_phones(self) -> None:

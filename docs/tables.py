@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, photos, plan, unknowns
+from docs import alternatives, analytic_options, older, photos, plan, unknowns
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -77,8 +77,8 @@ def benchmarked(name: str) -> str:
 def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
-    They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives` and
-    `docs.photos --measure`.
+    They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
+    `docs.older` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -91,6 +91,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "confidence": ("classifier.md", unknowns.as_markdown(runs, unknowns.CONFIDENCE)),
         "alternatives": ("alternatives.md", alternatives.as_markdown(others)),
         "seconds": ("alternatives.md", alternatives.as_seconds(others)),
+        "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
     }
     for name, (_, as_table) in analytic_options.PARTS.items():

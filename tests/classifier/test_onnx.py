@@ -330,6 +330,19 @@ def test_formats_of_other_versions(small: Path, tmp_path: Path) -> None:
         assert_refused(tmp_path / "m.onnx", match, sealed(proto.SerializeToString()))
 
 
+@pytest.mark.parametrize("name", ["\x1b[2J", "a\u202eb", "x" * 201, "", 7], ids=ascii)
+def test_a_class_name_that_cannot_be_read_is_refused(
+    small: Path, tmp_path: Path, name: object
+) -> None:
+    proto = onnx.load(small)
+    about = json.loads(proto.metadata_props[0].value)
+    about["tasks"][0][0] = name
+    del proto.metadata_props[:]
+    proto.metadata_props.add(key="ovor", value=json.dumps(about))
+    match = "a class in it is called"
+    assert_refused(tmp_path / "m.onnx", match, sealed(proto.SerializeToString()))
+
+
 @pytest.mark.parametrize("package", ["onnxruntime", "onnxscript"])
 def test_missing_packages_are_named(
     package: str, quick: Classifier, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,14 @@ ROOT = Path(__file__).parents[2]
 
 
 # Lines that are there or not by one image near a border, which other processors may round over it.
-BY_AN_IMAGE = ("Most confused: ", "Look at ", "What would help: ")
+BY_AN_IMAGE = (
+    "Most confused: ",
+    "Look at ",
+    "What would help: ",
+    "Expect of each: ",
+    "Older classes lose ",
+    "Mistaken: ",
+)
 
 
 def shape(text: str) -> list[str]:

@@ -102,10 +102,8 @@ def test_scans_are_counted_as_they_are() -> None:
     Image.new("RGB", (9, 9)).save(with_thumbnail, "jpeg", comment=thumbnail)
     assert count_scans(with_thumbnail.getvalue()) == 1
     assert count_scans(endless_jpeg(100, 3000)) == MOST_SCANS + 1
-    begun = time.process_time()
     for broken in (b"", b"\xff\xd8", b"\xff" * 100_000, b"\xff\xd8\xff\xda\0\0" * 100):
         assert count_scans(broken) <= MOST_SCANS + 1
-    assert time.process_time() - begun < 1
 
 
 def test_an_image_that_takes_too_long() -> None:

@@ -139,3 +139,20 @@ def test_images_are_kept_in_a_folder_where_that_is_wanted(browser: Browser, gard
         page.get_by_role("tab", name="Inbox").click()
         expect(page.locator("#inbox-where")).to_contain_text("kept in the folder")
         expect(page.locator(".waiting img").first).to_be_visible()
+
+
+def test_a_lesson_that_learned_nothing_is_not_green(browser: Browser, garden: Path) -> None:
+    """The same drawings under two names cannot be told apart."""
+    same = draw(garden / "same", ["owl"], 8)
+    (same / "bird").mkdir()
+    for path in (same / "owl").iterdir():
+        (same / "bird" / path.name).write_bytes(path.read_bytes())
+    with serving(garden, model="garden.ovor") as live, visited(browser, live.url) as page:
+        page.get_by_role("tab", name="Teach").click()
+        drop(page.locator("#folder-choose"), [same])
+        expect(page.get_by_label("Class name").nth(1)).to_have_value("owl")
+        page.get_by_role("button", name="Learn", exact=True).click()
+        card = page.locator("#outcome")
+        expect(card).to_contain_text("bird (8) and owl (8).", timeout=LESSON)
+        expect(card).to_have_class(re.compile(r"\bpoor\b"))
+        expect(card.locator(".advice li").first).to_be_visible()

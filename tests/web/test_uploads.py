@@ -1,16 +1,20 @@
 """Uploads that never end, places that are gone, numbers that are none: nobody else is kept off."""
 
+import io
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from ovor.errors import OvorError
 from ovor.tensor_file import load_tensors, save_tensors
@@ -47,6 +51,30 @@ def test_the_second_of_two_whole_lessons_is_told_at_once(slow: Live) -> None:
     assert "A lesson is going on: wait until it has ended, or cancel it." in second.text
     assert slow.client.delete(f"/lessons/{number}").status_code == 200
     assert slow.scratch() == []
+
+
+def test_images_that_take_long_to_decode_keep_nobody_off(live: Live) -> None:
+    file = io.BytesIO()
+    Image.effect_noise((4000, 4000), 20).save(file, "jpeg", quality=30)
+    large = file.getvalue()
+    answers: list[int] = []
+
+    def send() -> None:
+        sent, labels = files([large] * 20), {"labels": ["noise"] * 20}
+        answers.append(
+            httpx.post(f"{live.url}/lessons", files=sent, data=labels, timeout=90).status_code
+        )
+
+    slow = threading.Thread(target=send)
+    slow.start()
+    until(lambda: live.scratch_bytes() >= 20 * len(large))
+    assert live.about()["learning"] is None
+    assert live.learn(["owl"])["lesson"] == 2
+    slow.join()
+    assert answers[0] in (202, 409)
+    for lesson in live.client.get("/lessons").json()["lessons"]:
+        live.until(lesson["id"], "done")
+    until(lambda: live.scratch() == [])
 
 
 def test_uploads_that_are_not_whole_have_a_bounded_disk(place: Path) -> None:

@@ -14,13 +14,16 @@ from ovor.classifier.collect import Collected, Work, collect
 from ovor.classifier.digests import Digests
 from ovor.classifier.exact import Exact, judged, solved
 from ovor.classifier.file import Expected, TaskInfo
+from ovor.classifier.lesson_report import estimated, with_verdict
 from ovor.classifier.memory import Memory
+from ovor.classifier.older import older_classes
 from ovor.classifier.task_list import with_more
 from ovor.config import RUN
 from ovor.data.class_names import listed
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.events import Listener
+from ovor.learners.analytic import Analytic
 from ovor.learners.moments import rounded_weights
 from ovor.tensor_file import digest
 
@@ -68,7 +71,7 @@ def learn_exactly(
         len(model.tasks_),
         digests,
         about,
-        "Or leave such images out (--on-error skip).",
+        'Or leave such images out (on_error="skip").',
     )
     found = collect(work, checkpoint, listen)
     added = np.setdiff1d(np.arange(len(rows)), found.left_out)
@@ -92,6 +95,8 @@ def learn_exactly(
     everything = torch.from_numpy(rows)
     calibration, report = judged(now, found, lesson, everything, names, calibration)
     report["left_out"] = [str(lesson.images.items[i]) for i in found.left_out]
+    older = estimated(lost_to(learner, names, len(new), report) if known and new else [])
+    report = with_verdict(report, older, len(names), exact=True)
     model._exact = Exact(now.novelty, calibration, digests)
     model.report_ = report
     model.expected_ = {**model.expected_, **expectations(report)}
@@ -100,6 +105,16 @@ def learn_exactly(
     model._learner, model.tasks_ = learner, tasks
     model._lesson = f"{past}-{about['lesson']}" if checkpoint else ""
     model._transform = model.transform()
+
+
+def lost_to(
+    learner: Analytic, names: list[str], new: int, report: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what classes that are not of the lesson lost to those that are new."""
+    taught = {names.index(found["class"]): found["expected"] for found in report["classes"]}
+    shares = {row: known / 100 for row, known in taught.items() if known is not None}
+    rest = [row for row in range(len(names) - new) if row not in taught]
+    return older_classes(learner, names, new, shares, rest)
 
 
 def check_new(model: Memory, found: Collected, rows: Any, names: list[str], added: int) -> None:

@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ovor.classifier.file import Snapshot, TaskInfo
+from ovor.classifier.lesson_report import (
+    NOTHING_OLDER,
+    UNTESTED,
+    By,
+    lesson_report,
+    with_verdict,
+)
 from ovor.classifier.rejection import recalibrated
 from ovor.config import RUN
 from ovor.data.base import Dataset
@@ -54,8 +62,10 @@ def fit_task(
     hold_out: float,
     false_alarms: float,
     listen: Listener,
-) -> tuple[Learner, tuple[TaskInfo, ...]]:
-    """Return a learner that knows the lesson's classes too, and what to remember of all tasks."""
+) -> tuple[Learner, tuple[TaskInfo, ...], dict[str, Any]]:
+    """Return a learner that knows the lesson's classes too, what to remember of all tasks, and
+    how well the lesson went.
+    """
     context, learner = prepare(past, lesson, checkpoint, hold_out, listen)
     features, checkpoints = Features(context), Checkpoints(context)
     position = begin(context, learner, checkpoints, past)
@@ -70,7 +80,7 @@ def fit_task(
         if not logits.isfinite().all():
             raise OvorError(
                 "Learning ran out of bounds, and the weights are no numbers any more: choose a "
-                "smaller learning rate (--lr), and begin anew (--restart)."
+                "smaller learning rate (lr=...), and begin anew."
             )
     held_out = len(task.test) if task.test is not task.train else 0
     right = (logits.argmax(1) == labels.cpu()).double().mean().item()
@@ -79,9 +89,26 @@ def fit_task(
     tasks = (*past.tasks, learned)
     sizes = [len(known.classes) for known in tasks]
     limits = recalibrated([known.threshold for known in past.tasks], logits, sizes, false_alarms)
-    return learner, tuple(
+    tasks = tuple(
         replace(known, threshold=limit) for known, limit in zip(tasks, limits, strict=True)
     )
+    return learner, tasks, told(logits, labels.cpu(), tasks)
+
+
+def told(logits: Tensor, labels: Tensor, tasks: tuple[TaskInfo, ...]) -> dict[str, Any]:
+    """Return how well the last task was learned, by the images that were held out of it."""
+    names = [name for task in tasks for name in task.classes]
+    counts = [count for task in tasks for count in task.images]
+    taught = range(len(names) - len(tasks[-1].classes), len(names))
+    by: By = "held-out" if tasks[-1].held_out else "taught"
+    found = lesson_report(logits.softmax(1), labels, names, counts, [], taught, by)
+    older = {**NOTHING_OLDER, "how": "untested", "note": UNTESTED} if tasks[1:] else NOTHING_OLDER
+    found["left_out"] = []
+    if by == "taught":  # which says nothing of new images
+        unknown = {"judged": 0, "expected": None, "interval": None}
+        found |= {**unknown, "of_taught": found["expected"]}
+        found["classes"] = [known | unknown for known in found["classes"]]
+    return with_verdict(found, older, len(names), exact=False)
 
 
 def prepare(
@@ -176,7 +203,7 @@ def check_same(context: Context) -> None:
         if about.get(key) != context.about[key]:
             raise OvorError(
                 f"The unfinished lesson in {context.checkpoint} cannot be continued, {what}: bring "
-                "that back, or start again (--restart)."
+                "that back, or start again (remove the file)."
             )
 
 

@@ -1,19 +1,30 @@
 """What a lesson says of itself: what to expect of each class, what is confused, what would help.
 
-By leave-one-out: every image of the lesson is named by a model that has learned all others. Nothing
-is held out, and the numbers are those of new images, as far as the lesson's are like them.
+In models of exact sums by leave-one-out: every image of the lesson is named by a model that has
+learned all others. Nothing is held out, and the numbers are those of new images, as far as the
+lesson's are like them. With methods that train, by the images that were held out.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+from ovor.classifier import verdict
+from ovor.classifier.verdict import interval
 
 ENOUGH = 90.0  # percent expected: no advice above
 LEAST, MOST = 10, 50  # images that are asked for at once
 SURE = 0.9  # that it is another class, for an image to look mislabelled
 SHOWN = 20
+
+By = Literal["leave-one-out", "held-out", "taught"]  # how the images were judged
+UNTESTED = (
+    "Older classes were not tested, as no image of them is kept: evaluate the model with images of "
+    "them (`ovor evaluate`)."
+)
+NOTHING_OLDER: dict[str, Any] = {"how": "none", "lost": None, "classes": [], "note": ""}
 
 
 def lesson_report(
@@ -23,8 +34,9 @@ def lesson_report(
     counts: Sequence[float],
     where: Sequence[str],
     taught: Sequence[int],
+    by: By = "leave-one-out",
 ) -> dict[str, Any]:
-    """Return all that leave-one-out says, as one value that can be written as JSON.
+    """Return all that judging the lesson's images says, as one value that can be written as JSON.
 
     `shares` are the probabilities of every class for every image that was judged, `rows` the
     classes that they were taught as, `where` says which images they are, and `taught` are the
@@ -36,15 +48,42 @@ def lesson_report(
         of_class(row, names, counts[row], answers[rows == row], right[rows == row])
         for row in taught
     ]
-    found: dict[str, Any] = {
+    return {
+        "by": by,
         "judged": len(rows),
         "expected": percent(right),
+        "interval": interval(int(right.sum()), len(rows)),
+        "chance": verdict.chance(len(names)),
         "classes": classes,
         "pairs": pairs(answers, rows, names),
-        "suspects": suspects(shares, rows, names, where),
+        "suspects": suspects(shares, rows, names, where) if where else [],
     }
-    found["advice"] = [line for line in map(advice, classes) if line]
-    return found
+
+
+def with_verdict(
+    report: dict[str, Any], older: dict[str, Any], classes: int, *, exact: bool
+) -> dict[str, Any]:
+    """Return a report with what became of older classes, what all of it amounts to, and advice."""
+    report = {**report, "older": older}
+    report["verdict"] = verdict.verdict(report, classes)
+    helped = sorted(report["classes"], key=lambda found: found["expected"] or 0.0)
+    report["advice"] = verdict.advice(report, classes, exact) + [
+        line for line in map(advice, helped) if line and classes > 1 and report["judged"]
+    ]
+    return report
+
+
+def estimated(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the sums say of older classes, and how far that goes."""
+    if not found:
+        return NOTHING_OLDER
+    lost = sum(one["lost"] for one in found) / len(found)
+    return {
+        "how": "estimated",
+        "lost": round(lost, 1),
+        "classes": list(found),
+        "note": "Estimated from the sums, without images: right to about 5 points on average.",
+    }
 
 
 def of_class(
@@ -57,7 +96,9 @@ def of_class(
     return {
         "class": names[row],
         "images": int(count) if float(count).is_integer() else count,
+        "judged": len(answers),
         "expected": percent(right),
+        "interval": interval(int(right.sum()), len(right)),
         "confused_with": [
             {"class": names[other], "share": round(100 * int(others[other]) / len(answers), 1)}
             for other in order

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
+from rich.text import Text
 
 import ovor
 from ovor.classifier.lock import ReplacedError, check_place, checkpoint_of, locked
@@ -28,16 +29,16 @@ from ovor.cli.asking import Yes, confirmed
 from ovor.cli.exits import stopped
 from ovor.cli.lesson_words import (
     learned,
-    learned_in_words,
     plan_in_words,
     report_in_words,
     taught,
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
-from ovor.errors import OvorError
+from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES
+from ovor.terminal.console import Terminal
 
 SETTINGS = (
     "epochs",
@@ -129,11 +130,12 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
     """Read what is to be learned, and print what learning it would take."""
     from ovor.classifier.fit import estimate
 
-    with RunProgress(model.run()) as progress:
+    with RunProgress(model.run(), "lesson") as progress:
         lesson, notes = read(model, arguments, rename, progress)
     cost = estimate(model.snapshot(), lesson, model.hold_out)
     found = {
-        "task": len(model.tasks_) + 1,
+        "lesson": len(model.tasks_) + 1,
+        "task": len(model.tasks_) + 1,  # what it was called
         "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),
         "known_classes": len(model.classes_),
         "backbone": model.network().name,
@@ -147,13 +149,13 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
 
 
 def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, str]) -> None:
-    """Learn the task, save the model, and print what it knows now."""
+    """Learn the lesson, save the model, and print what it knows now."""
     path, checkpoint = arguments.model, checkpoint_of(arguments.model)
     if settle(checkpoint, model, arguments):
         print(json.dumps(learned(model, path)) if arguments.json else f"{path} has learned it.")
         return
     try:
-        with RunProgress(model.run()) as progress:
+        with RunProgress(model.run(), "lesson") as progress:
             lesson, notes = read(model, arguments, rename, progress)
             model.learn_task(lesson, checkpoint, progress, once=arguments.once)
     except KeyboardInterrupt:
@@ -170,13 +172,12 @@ def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str,
     checkpoint.unlink(missing_ok=True)
     if arguments.json:
         found = {**learned(model, path), "report": model.report_, "notes": notes}
-        if model.report_ is not None:
-            found["classes"] = taught(model.report_, lesson)
-        print(json.dumps(found))
-    elif model.report_ is not None:
-        print(report_in_words(model.report_, lesson, model, path))
-    else:
-        print(learned_in_words(model, path))
+        print(json.dumps({**found, "classes": taught(model.report_ or {}, lesson)}))
+        return
+    console = Terminal()
+    for line, colour in report_in_words(model.report_ or {}, lesson, model, path):
+        text = Text(one_line(line), colour)
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def read(
@@ -201,7 +202,7 @@ def read(
     lesson = confirmed(found, arguments.yes, progress)
     notes = [*lesson.notes, *cautions(model, lesson)]
     for note in notes:
-        progress.console.print(note, highlight=False, soft_wrap=True, markup=False)
+        progress.console.print(one_line(note), highlight=False, soft_wrap=True, markup=False)
     return lesson, notes
 
 

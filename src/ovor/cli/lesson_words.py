@@ -1,6 +1,7 @@
 """What `ovor learn` says of a lesson: what it would take, what was learned and how well."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,16 @@ from ovor.cli.inspect import size
 from ovor.data.class_names import listed
 from ovor.data.task_data import Lesson
 
-SETTINGS = (
-    "epochs",
-    "batch_size",
-    "lr",
-    "seed",
-    "false_alarms",
-    "hold_out",
-    "workers",
-    "image_size",
-)
+Lines = list[tuple[str, str]]  # what is printed, and how: a verdict has a colour
+COLOURS = {"good": "green", "fair": "yellow", "poor": "red"}
+SHOWN = 8  # classes that are named, the worst first
 
 
 def plan_in_words(plan: dict[str, Any]) -> str:
     """Return what learning would take, in sentences."""
     classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
     return (
-        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}, from "
+        f"Would learn lesson {plan['lesson']} with {plan['method']} on {plan['backbone']}, from "
         f"{plan['image_size']} x {plan['image_size']} pixels of an image:\n{classes}\n"
         f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
         "on these images. Nothing was learned."
@@ -38,7 +32,8 @@ def learned(model: "ovor.Classifier", path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
-        "task": len(model.tasks_),
+        "lesson": len(model.tasks_),
+        "task": len(model.tasks_),  # what it was called
         "classes": dict(zip(task.classes, task.images, strict=True)),
         "held_out": task.held_out,
         "threshold": task.threshold,
@@ -46,22 +41,16 @@ def learned(model: "ovor.Classifier", path: Path) -> dict[str, Any]:
     }
 
 
-def learned_in_words(model: "ovor.Classifier", path: Path) -> str:
-    """Return what was learned, and how far its false alarms can be trusted, in sentences."""
-    task = model.tasks_[-1]
-    counts = ", ".join(f"{n} ({k})" for n, k in zip(task.classes, task.images, strict=True))
-    words = (
-        f"Task {len(model.tasks_)} learned: {counts}.\n"
-        f"{path} knows {len(model.classes_)} classes in {size(path.stat().st_size)}."
+def false_alarms_in_words(model: "ovor.Classifier") -> str | None:
+    """Return how far the false alarms of a model that trains can be trusted, if not far."""
+    task, wanted = model.tasks_[-1], model.false_alarms
+    if task.held_out >= 1 / max(wanted, 1e-9) - 1:
+        return None
+    few = f"{task.held_out} held-out image(s)" if task.held_out else "images learned from"
+    return (
+        f"What is unknown was set by {few}. For {100 * wanted:g} % false alarms it takes at least "
+        f"{round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."
     )
-    wanted = model.false_alarms
-    if task.held_out < 1 / max(wanted, 1e-9) - 1:
-        few = f"{task.held_out} held-out image(s)" if task.held_out else "images learned from"
-        words += (
-            f"\nWhat is unknown was set by {few}. For {100 * wanted:g} % false alarms it takes at "
-            f"least {round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."
-        )
-    return words
 
 
 def taught(report: dict[str, Any], lesson: Lesson) -> dict[str, int]:
@@ -75,44 +64,90 @@ def taught(report: dict[str, Any], lesson: Lesson) -> dict[str, int]:
 
 def report_in_words(
     report: dict[str, Any], lesson: Lesson, model: "ovor.Classifier", path: Path
-) -> str:
-    """Return what a lesson of exact sums says of itself, in lines."""
+) -> Lines:
+    """Return what a lesson says of itself, in lines."""
     left_out = report["left_out"]
     counts = taught(report, lesson)
     lines = [f"Learned: {', '.join(f'{name} ({count})' for name, count in counts.items())}."]
     if left_out:
-        names = listed(report["left_out"])
-        lines.append(f"Learned before, {len(left_out):,} left out: {names}.")
-    if report["expected"] is not None:
-        lines.append(
-            f"Of new images like these expect {report['expected']:g} % named right (each of "
-            f"{report['judged']:,} judged by all others)."
+        lines.append(f"Learned before, {len(left_out):,} left out: {listed(left_out)}.")
+    judgement = verdict_in_words(report, len(model.classes_))
+    rest = [each_class(report), *mistakes(report), older_in_words(report["older"])]
+    rest += [f"What would help: {line}" for line in report["advice"][:5]]
+    if not model._exact:
+        rest.append(false_alarms_in_words(model))
+    known = len(model.classes_)
+    rest.append(f"{path} knows {known} class{'es' * (known != 1)} in {size(path.stat().st_size)}.")
+    return [
+        *((line, "") for line in lines),
+        (judgement, COLOURS[report["verdict"]]),
+        *((line, "") for line in rest if line),
+    ]
+
+
+def verdict_in_words(report: dict[str, Any], classes: int) -> str:
+    """Return how well a lesson went: a word, and the numbers that it stands for."""
+    said = f"{report['verdict'].capitalize()}: "
+    if classes == 1:
+        return f"{said}with one class there is nothing to tell apart."
+    if report["expected"] is None and report.get("of_taught") is not None:
+        return (
+            f"{said}even of the images that it was taught {report['of_taught']:g} % are named "
+            f"right (guessing: {report['chance']:g} %)."
         )
+    if report["expected"] is None:
+        return f"{said}with one image of each class nothing says how well they are known."
+    low, high = report["interval"]
+    how = "each judged by all others" if report["by"] == "leave-one-out" else "held out"
+    return (
+        f"{said}of new images like these expect {report['expected']:g} % named right ({low:g} to "
+        f"{high:g} %, by {report['judged']:,} images, {how}; guessing: {report['chance']:g} %)."
+    )
+
+
+def each_class(report: dict[str, Any]) -> str | None:
+    """Return what to expect of every class, the worst first."""
+    known = [found for found in report["classes"] if found["expected"] is not None]
+    known.sort(key=lambda found: found["expected"])
+    if len(report["classes"]) < 2 or not known:
+        return None
+    shown = ", ".join(f"{found['class']} {found['expected']:g} %" for found in known[:SHOWN])
+    rest = len(known) - SHOWN
+    return f"Expect of each: {shown}{f', and {rest} classes above' if rest > 0 else ''}."
+
+
+def mistakes(report: dict[str, Any]) -> Iterator[str]:
+    """Yield which classes are confused, and which images look mislabelled."""
     for pair in report["pairs"][:3]:
         first, second = pair["classes"]
-        lines.append(f"Most confused: {first} and {second} ({pair['images']} images).")
+        yield f"Most confused: {first} and {second} ({pair['images']} images)."
     for suspect in report["suspects"][:5]:
-        lines.append(
+        yield (
             f"Look at {suspect['image']}: taught as {suspect['class']}, looks like "
             f"{suspect['looks_like']} ({100 * suspect['confidence']:.0f} %)."
         )
     more = len(report["suspects"]) - 5
     if more > 0:
-        lines.append(f"And {more} more images that look mislabelled (--json lists them).")
-    lines += [f"What would help: {line}" for line in worst(report)]
-    known = len(model.classes_)
-    lines.append(f"{path} knows {known} class{'es' * (known != 1)} in {size(path.stat().st_size)}.")
-    return "\n".join(lines)
+        yield f"And {more} more images that look mislabelled (--json lists them)."
 
 
-def worst(report: dict[str, Any], most: int = 3) -> list[str]:
-    """Return advice on the classes that need it most."""
-    of = {found["class"]: found["expected"] for found in report["classes"]}
-
-    def need(line: str) -> float:
-        return next((v or 0.0 for name, v in of.items() if line.startswith(f"{name}: ")), 100.0)
-
-    return sorted(report["advice"], key=need)[:most]
+def older_in_words(older: dict[str, Any]) -> str | None:
+    """Return what became of older classes."""
+    if older["how"] != "estimated":
+        return older["note"] or None
+    worst = sorted(older["classes"], key=lambda found: -found["lost"])[:3]
+    most = [
+        f"{found['class']} (about {found['lost']:g} points, to {found['to']})"
+        for found in worst
+        if found["lost"] >= 2
+    ]
+    lost = f"about {older['lost']:g} point{'s' * (older['lost'] != 1)} to the new ones"
+    if not most:
+        return f"Older classes lose {lost} on average, by an estimate from the sums."
+    return (
+        f"Older classes lose {lost} on average, by an estimate from the sums; most: "
+        f"{', '.join(most)}."
+    )
 
 
 def duration(seconds: float) -> str:

@@ -34,8 +34,8 @@ from ovor.data.image_files import find_images
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
-BAND = 2**20  # pixels that are put on white at a time
 IN_MEMORY = "in memory"  # what an image without a name is called
+BAND = 2**20  # pixels that are put on white at a time
 Encoded = Path | bytes  # an image file, or the content of one
 # str, Path, bytes, a file that is open, Packed, Image.Image, uint8 array (H, W[, C]) or tensor
 # (C, H, W)

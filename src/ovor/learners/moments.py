@@ -50,7 +50,10 @@ class Moments:
         )
 
     def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
-        """Add images, in place; negative weights take them back."""
+        """Add images, in place; negative weights take them back.
+
+        Features in double precision are taken to be rounded already, as `rounded` returns them.
+        """
         x = rounded(features) if features.dtype != torch.double else features
         w = torch.ones(len(x), dtype=torch.double) if weights is None else weights
         weighted = x if weights is None else x * w[:, None]

@@ -41,7 +41,7 @@ async def correct(service: Service, request: Request) -> dict[str, Any]:
                 if model.tasks_:
                     model.correct(views, label, from_=was, yes=yes)
                 else:
-                    model.learn(views, [label])
+                    model.learn_task(model.read_task(views, [label]), None)
 
         moved = f" instead of {was!r}" if was else ""
         new = await change(service, f"corrected: an image is {label!r}{moved}", act)

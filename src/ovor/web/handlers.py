@@ -85,7 +85,8 @@ def row(name: str, said: Prediction | ImageFault) -> dict[str, Any]:
 async def teach(service: Service, request: Request) -> Lesson:
     """Start the lesson that POST /lessons asks for.
 
-    Its place is taken when all of it is there: who sends slowly, or never ends, keeps nobody off.
+    Its place is taken when all of it is there and could be read: who sends slowly, or never ends,
+    or sends what takes long to decode, keeps nobody off.
     """
     service.check_running()
     service.lessons.check_free()
@@ -94,23 +95,19 @@ async def teach(service: Service, request: Request) -> Lesson:
     try:
         with service.disk.share() as take:
             form = await read_to_folder(request, service.limits, take, folder)
-        return await begin(service, lambda: checked(service, form, folder))
+            return await begin(service, lambda: checked(service, form, folder))
     except BaseException:
         await asyncio.to_thread(shutil.rmtree, folder, True)
         raise
 
 
 async def begin(service: Service, prepare: Callable[[], Awaitable[LessonRequest]]) -> Lesson:
-    """Take the place of the one lesson that can go on, and start it when it is prepared."""
+    """Prepare a lesson, and start it if no other has been started meanwhile."""
+    service.lessons.check_free()
+    wanted = await prepare()
     async with service.changing:  # which takes a moment
-        service.lessons.claim()
-    try:
-        wanted = await prepare()
         service.check_running()  # it may have been told to stop meanwhile
         return service.lessons.start(wanted)
-    except BaseException:
-        service.lessons.release()
-        raise
 
 
 def check_no_other(model: Path) -> None:

@@ -48,26 +48,16 @@ class Lessons:
         self.take_over, self.keep, self.leave, self.count = take_over, keep, leave, count
         self.by_id: dict[str, Lesson] = {}
         self.current: Lesson | None = None
-        self.claimed = False  # a whole lesson has been sent, or goes on
         self.running: asyncio.Task[None] | None = None
 
     def check_free(self) -> None:
         """Refuse what would change the model while a lesson does."""
-        if self.claimed:
-            left = self.current.seconds_left if self.current else None
+        if self.current:
             raise Refused(
                 409,
                 "A lesson is going on: wait until it has ended, or cancel it.",
-                retry_after=max(1, round(left or 5)),
+                retry_after=max(1, round(self.current.seconds_left or 5)),
             )
-
-    def claim(self) -> None:
-        """Let nothing else change the model from now on."""
-        self.check_free()
-        self.claimed = True
-
-    def release(self) -> None:
-        self.claimed = False
 
     def find(self, number: str) -> Lesson:
         if number not in self.by_id:
@@ -75,7 +65,8 @@ class Lessons:
         return self.by_id[number]
 
     def start(self, wanted: LessonRequest) -> Lesson:
-        """Start a lesson that was claimed; it releases the claim when it ends."""
+        """Start a lesson, if none goes on."""
+        self.check_free()
         lesson = Lesson(wanted)
         self.by_id[lesson.id] = self.current = lesson
         for old in list(self.by_id)[:-REMEMBERED]:
@@ -106,7 +97,7 @@ class Lessons:
         state, error = await self.outcome(lesson)
         self.predictor.threads = cores()
         await asyncio.to_thread(shutil.rmtree, lesson.wanted.folder, True)
-        self.current, self.claimed = None, False
+        self.current = None
         self.count(state)
         lesson.end(state, error)  # when all is as it says
         why = lesson.detail or error

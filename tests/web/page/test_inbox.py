@@ -21,14 +21,21 @@ def test_what_waits_is_grouped_by_likeness_and_counted(show: Open) -> None:
     page = show(inbox=WAITING)
     expect(page.get_by_role("tab", name="Inbox")).to_have_text("Inbox 8")
     page.get_by_role("tab", name="Inbox").click()
-    expect(page.get_by_role("region", name="Group 1, most like train").locator("li")).to_have_count(
-        5
-    )
-    expect(page.get_by_role("region", name="Group 2, most like fish").locator("li")).to_have_count(
-        3
-    )
+    expect(
+        page.get_by_role("region", name="Group 1: 5 that look alike").locator("li")
+    ).to_have_count(5)
+    expect(
+        page.get_by_role("region", name="Group 2: 3 that look alike").locator("li")
+    ).to_have_count(3)
     expect(page.locator(".waiting img")).to_have_count(8)  # each has its picture
     expect(page.locator(".waiting").first).to_have_text("unknown \u2013 most like train")
+
+
+def test_images_that_are_like_no_other_stand_together(show: Open) -> None:
+    page = show(view="inbox", inbox=an_inbox(train=3, fish=1, banana=1))
+    expect(page.get_by_role("region")).to_have_count(2)
+    alone = page.get_by_role("region", name="2 images like no other")
+    expect(alone.locator("li")).to_have_count(2)
 
 
 def test_a_whole_group_is_selected_by_one_click_named_and_taught(show: Open) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from ..browser import drop
+from ..browser import TRIANGLE, drop, sketch
 from .conftest import Open
 from .stub import ALIKE, GARDEN, calls, done, lesson
 
@@ -111,3 +111,19 @@ def test_what_becomes_of_older_classes_is_said(show: Open, drawings: Path) -> No
         page = show(view="teach", lesson=last)
         teach(page, drawings / "owl")
         expect(page.locator("#outcome")).to_contain_text(words)
+
+
+def test_the_card_goes_when_something_else_was_changed(show: Open, drawings: Path) -> None:
+    page = show(view="teach", lesson=done())
+    teach(page, drawings / "owl")
+    expect(page.locator("#outcome")).to_be_visible()
+    page.get_by_role("tab", name="Ask").click()
+    sketch(page.locator("#pad"), TRIANGLE)
+    page.get_by_role("tab", name="Teach").click()
+    expect(page.locator("#outcome")).to_be_visible()  # nothing was changed by asking
+    page.get_by_role("tab", name="Ask").click()
+    page.locator("#sketch .wrong").click()
+    page.locator(".choice").first.click()
+    expect(page.locator(".learned")).to_be_visible()
+    page.get_by_role("tab", name="Teach").click()
+    expect(page.locator("#outcome")).to_be_hidden()  # its undo would undo the correction

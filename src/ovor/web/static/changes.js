@@ -50,7 +50,6 @@ export async function undo(what = "the last change") {
   });
   if (!sure) return;
   await change("Undone.", () => backend.undo());
-  byId("outcome").hidden = true;
 }
 
 export async function rename(name) {

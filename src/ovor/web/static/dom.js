@@ -26,9 +26,9 @@ export function svg(tag, attributes = {}, ...children) {
 export const sleep = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 /** In whole percent; what is nearly nothing or nearly all says so. */
 export function percent(share) {
-  if (share > 0 && share < 0.005) return "<1 %";
-  if (share < 1 && share >= 0.995) return ">99 %";
-  return `${Math.round(100 * share)} %`;
+  if (share > 0 && share < 0.005) return "<1 %";
+  if (share < 1 && share >= 0.995) return ">99 %";
+  return `${Math.round(100 * share)} %`;
 }
 export const counted = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;

@@ -11,10 +11,11 @@ let boxes = []; // the check boxes of the images, in the order of the page
 let last = null; // the box that was clicked before, where a range begins
 let groups = []; // [{all, own}]: the box of a group and those of its images
 
+const flag = () => el("code", { text: "--inbox FOLDER" });
 const WHERE = {
-  memory: "They are in the server’s memory alone, and gone when it stops; started with --inbox FOLDER it keeps them there.",
-  nothing: "This server was started without an inbox.",
-  folder: "They are kept in the folder that the server was started with (--inbox), until they are taught or thrown away.",
+  memory: () => ["They are in the server’s memory alone, and gone when it stops; started with ", flag(), " it keeps them there."],
+  folder: () => ["They are kept in the folder that the server was started with (", flag(), "), until they are taught or thrown away."],
+  nothing: () => ["This server was started without an inbox."],
 };
 
 const inWords = (image) =>
@@ -46,24 +47,37 @@ function picture(image) {
   return el("li", {}, el("label", { class: "waiting", title: image.image }, box, frame, words));
 }
 
-function groupCard({ group, images, likeliest }, number, found) {
-  const own = images.map((id) => found.get(id)).filter(Boolean);
+/** A card for images that are alike, or for those that are like no other. */
+function groupCard(title, hint, images) {
   const first = boxes.length;
   const all = el("input", { type: "checkbox" });
-  const title = likeliest ? `Group ${number}, most like ${likeliest}` : `Group ${number}`;
   const card = el(
     "section",
-    { class: "group", "aria-label": title, "data-group": group },
-    el("label", { class: "check" }, all, el("strong", { text: title }), el("span", { class: "hint", text: counted(own.length, "image") })),
-    el("ul", { class: "inbox" }, ...own.map(picture)),
+    { class: "group", "aria-label": title },
+    el("label", { class: "check" }, all, el("strong", { text: title }), el("span", { class: "hint", text: hint })),
+    el("ul", { class: "inbox" }, ...images.map(picture)),
   );
-  const mine = boxes.slice(first);
+  const own = boxes.slice(first);
   all.addEventListener("change", () => {
-    for (const box of mine) box.checked = all.checked;
+    for (const box of own) box.checked = all.checked;
     update();
   });
-  groups.push({ all, own: mine });
+  groups.push({ all, own });
   return card;
+}
+
+function cardsOf(found) {
+  const byNumber = new Map(found.images.map((image) => [image.id, image]));
+  const sets = found.groups.map(({ images, likeliest }) => ({
+    likeliest,
+    images: images.map((id) => byNumber.get(id)).filter(Boolean),
+  }));
+  const alike = sets.filter(({ images }) => images.length > 1);
+  const single = sets.filter(({ images }) => images.length === 1).flatMap(({ images }) => images);
+  return [
+    ...alike.map(({ images, likeliest }, i) => groupCard(`Group ${i + 1}: ${images.length} that look alike`, `most like ${likeliest}`, images)),
+    ...(single.length ? [groupCard(`${counted(single.length, "image")} like no other`, "", single)] : []),
+  ];
 }
 
 /** Shift and a click choose all between the last click and this one. */
@@ -91,12 +105,9 @@ function update() {
 function show(found) {
   const kept = new Set(ids());
   [boxes, groups, last] = [[], [], null];
-  const images = new Map(found.images.map((image) => [image.id, image]));
-  const cards = found.groups.map((group, i) => groupCard(group, i + 1, images));
-  sight.takeRecords();
-  byId("inbox-groups").replaceChildren(...cards);
+  byId("inbox-groups").replaceChildren(...cardsOf(found));
   for (const box of boxes) box.checked = kept.has(box.value);
-  byId("inbox-where").textContent = WHERE[found.kept];
+  byId("inbox-where").replaceChildren(...WHERE[found.kept]());
   byId("inbox-work").hidden = !boxes.length;
   byId("inbox-empty").hidden = boxes.length > 0;
   const badge = byId("waiting");

@@ -2,7 +2,7 @@
 
 import { announce, byId, counted, el, listed, sleep } from "./dom.js";
 import { undo } from "./changes.js";
-import { refresh } from "./model.js";
+import { current, onModel, refresh } from "./model.js";
 
 const TITLES = {
   good: "Learned well",
@@ -10,9 +10,16 @@ const TITLES = {
   poor: "Learned poorly: do not rely on it yet",
 };
 
+let version = null; // of the model that the card is about
+
 export const hideOutcome = () => {
   byId("outcome").hidden = true;
 };
+
+/** When the model has changed since, a card is history, and its undo would undo something else. */
+onModel((model) => {
+  if (model.version !== version) hideOutcome();
+});
 
 /** Show how a lesson has ended. */
 export async function showOutcome(state) {
@@ -47,6 +54,7 @@ function expected({ by, judged, expected: share, interval, chance, of_taught: ta
 
 /** What became of older classes. */
 function older(found) {
+  if (found?.how === "untested") return "Older classes were not tested, as no image of them is kept: Memory says how to.";
   if (!found?.classes?.length) return "";
   if (found.lost < 0.5) return "Older classes are recognised as before, as far as can be estimated without their images.";
   return `Of older classes about ${counted(Math.round(found.lost), "image")} in 100 are now taken for a new class (estimated, without their images).`;
@@ -61,7 +69,7 @@ async function examined() {
   }
 }
 
-export function show(kind, title, words, advice = [], buttons = []) {
+function show(kind, title, words, advice = [], buttons = []) {
   const said = words.filter(Boolean);
   byId("outcome").className = `card outcome ${kind}`;
   byId("outcome").replaceChildren(
@@ -71,5 +79,6 @@ export function show(kind, title, words, advice = [], buttons = []) {
     ...(buttons.length ? [el("p", { class: "buttons" }, ...buttons)] : []),
   );
   byId("outcome").hidden = false;
+  version = current()?.version;
   announce([title, ...said, ...(advice ?? [])].join(" "));
 }
