@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from ovor.data import images
 from ovor.data.formats import SUFFIXES
 from ovor.data.images import decode, to_rgb, upright_rgb
 from ovor.errors import OvorError
@@ -222,3 +223,19 @@ def test_an_image_is_checked_before_it_is_decoded() -> None:
     with pytest.raises(ValueError, match="36 x 24"):
         upright_rgb(broken, refuse)
     assert upright_rgb(KINDS["png"][0]).size == (36, 24)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA", "P", "L", "RGB", "I;16", "I"])
+def test_bands_are_no_different_from_the_whole(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (37, 11, 4), np.uint8)
+    if mode in ("I;16", "I"):
+        deep = noise[..., 0].astype(np.uint16 if mode == "I;16" else np.int32) * 300
+        image = Image.fromarray(deep)
+    else:
+        image = Image.fromarray(noise).convert(mode)
+    transparency = {"P": 3, "L": 7, "RGB": tuple(int(x) for x in noise[0, 0, :3])}
+    if mode in transparency:
+        image.info["transparency"] = transparency[mode]
+    whole = np.asarray(images.to_rgb(image))
+    monkeypatch.setattr(images, "BAND", 50)  # four rows
+    np.testing.assert_array_equal(np.asarray(images.to_rgb(image)), whole)

@@ -46,12 +46,12 @@ def closed(connection: socket.socket) -> bool:
 
 
 def prompt(live: Live) -> None:
-    """Ask as an ordinary client: it is answered within a second, by a connection of its own."""
+    """Ask as an ordinary client, by a connection of its own: it is answered soon."""
     begun = time.monotonic()
     with httpx.Client(base_url=live.url, timeout=10) as client:
         response = client.post("/predict", files=BANANA)
     assert response.status_code == 200, response.text
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 8  # on a busy machine; never, or 20 s, without care
 
 
 @pytest.mark.parametrize(

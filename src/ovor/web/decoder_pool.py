@@ -16,7 +16,9 @@ from ovor.web.decoder_process import COMMAND, FORK, KILL, SIZE, SIZES
 from ovor.web.errors import Refused
 from ovor.web.settings import Limits
 
+END_SECONDS = 5  # for the process that starts decoders
 START_SECONDS = 60  # for a decoder to be there, on a busy machine
+AT_ONCE = 2**18  # bytes that are sent or received by one call
 REPLY_BYTES = 2**16  # at most, without the views
 # Large blocks go back to the system when they are free, instead of being kept for the next image.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
@@ -50,6 +52,7 @@ class Decoder:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.arrived = bytearray()
         self.process = 0
 
     async def meet(self) -> None:
@@ -72,22 +75,23 @@ class Decoder:
             raise Gone from error
 
     async def send(self, order: bytes, files: Sequence[bytes]) -> None:
-        loop = asyncio.get_running_loop()
-        head = SIZES.pack(len(order), sum(map(len, files))) + order
-        if len(files) > 1:
+        loop, size = asyncio.get_running_loop(), sum(map(len, files))
+        head = SIZES.pack(len(order), size) + order
+        if size <= AT_ONCE:
             return await loop.sock_sendall(self.connection, b"".join((head, *files)))
-        await loop.sock_sendall(self.connection, head)
-        await loop.sock_sendall(self.connection, files[0])
+        for piece in (head, *files):
+            await loop.sock_sendall(self.connection, piece)
 
     async def receive(self, size: int) -> bytes:
-        content = bytearray(size)
-        left = memoryview(content)
-        while left:
-            count = await asyncio.get_running_loop().sock_recv_into(self.connection, left)
-            if not count:
+        """Return so many bytes; what has come with them waits for the next call."""
+        while len(self.arrived) < size:
+            loop = asyncio.get_running_loop()
+            piece = await loop.sock_recv(self.connection, max(AT_ONCE, size - len(self.arrived)))
+            if not piece:
                 raise Gone("the process has ended")
-            left = left[count:]
-        return bytes(content)
+            self.arrived += piece
+        found, self.arrived = bytes(self.arrived[:size]), self.arrived[size:]
+        return found
 
 
 class Nursery:
@@ -138,7 +142,11 @@ class Nursery:
 
     def close(self) -> None:
         self.control.close()
-        self.process.wait()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # such as one that somebody has stopped
+            self.process.kill()
+            self.process.wait()
 
 
 class Lane:

@@ -18,7 +18,7 @@ from ovor.web.settings import Limits
 PREDICTION_FIELDS = ("keep",)
 LESSON_FIELDS = ("labels", "epochs", "keep_set_aside", "on_error", "yes")
 CORRECTION_FIELDS = ("label", "was", "yes")
-SMALL_REQUEST = 2**20  # bytes
+SMALL = 0.01  # of all that may be there: what a request may have to count as a small one
 FIELD_BYTES = 4096  # of a part that is no image
 HEADER_BYTES = 4096  # of all headers of a part
 OTHER_PARTS = 10  # besides images and their labels
@@ -42,7 +42,7 @@ class MemoryBudget:
 
         def take(count: int) -> None:
             nonlocal own
-            small = own + count <= SMALL_REQUEST
+            small = own + count <= SMALL * self.limit
             if self.used + count > self.limit * (1.25 if small else 1):
                 raise Refused(
                     429, "Too much is being sent at once: try again in a moment.", retry_after=2
