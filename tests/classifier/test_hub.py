@@ -202,7 +202,7 @@ def test_the_card(tmp_path: Path) -> None:
     assert about["library_name"] == "ovor"
     assert about["pipeline_tag"] == "image-classification"
     assert 'from_pretrained("./it\\"s")' in text
-    assert "Classes: 7, in 1 task" in text
+    assert "Classes: 7, in 1 lesson" in text
     assert str(tmp_path) not in text
     (row,) = [line for line in said.splitlines() if line.startswith("| 1 |")]
     for shown in (

@@ -165,6 +165,9 @@ def test_of_one_seed_a_point_has_the_interval_of_its_images(tmp_path: Path) -> N
     first = curve[0]
     assert first["low"] < result["accuracy"][0][0] < first["high"]
     assert 10 < first["high"] - first["low"] < 15  # of 200 images
+    said = " ".join(words for section in content.sections for words in section.words)
+    assert "A task has 200 test images: by chance alone, a number of one seed is off by" in said
+    assert "One test image of a task is 0.5 points." in said
     assert (first["guessing"], curve[-1]["guessing"]) == (10, 1)
 
 

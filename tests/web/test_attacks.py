@@ -2,18 +2,22 @@
 
 import gzip
 import io
+import resource
 import socket
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 from PIL import Image, PngImagePlugin
 
-from .live import Live, drawn, files, png, serving
+from ovor.web.lesson_routes import MOST_LISTENERS
+
+from .live import Live, drawn, files, png, serving, until
 
 BANANA = drawn("banana", 1)[0]
 FORM = "multipart/form-data; boundary=B"
@@ -96,15 +100,20 @@ def chunked(size: int) -> Attack:
     return attack
 
 
-def raw(content: bytes, half_close: bool = False) -> Attack:
-    """By a socket; 0 if the server hung up without a word."""
+def raw(content: bytes, half_close: bool = False, hangs_up: bool = False) -> Attack:
+    """By a socket; 0 if the server hung up without a word, perhaps before it was all sent."""
 
     def attack(live: Live) -> int:
         with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
-            connection.sendall(content)
-            if half_close:
-                connection.shutdown(socket.SHUT_WR)
-            answer = connection.recv(4096)
+            try:
+                connection.sendall(content)
+                if half_close:
+                    connection.shutdown(socket.SHUT_WR)
+                answer = connection.recv(4096)
+            except ConnectionError:
+                if not hangs_up:
+                    raise
+                return 0
         return int(answer.split()[1]) if answer else 0
 
     return attack
@@ -116,6 +125,10 @@ def request(length: int | str, content: bytes, path: str = "/predict") -> bytes:
         f"Content-Length: {length}\r\n\r\n"
     )
     return head.encode() + content
+
+
+def head(*headers: str) -> bytes:
+    return "\r\n".join(("POST /predict HTTP/1.1", "Host: localhost", *headers, "", "")).encode()
 
 
 def many_labels(live: Live) -> int:
@@ -210,6 +223,25 @@ CASES: dict[str, tuple[Attack, set[int]]] = {
         raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(50) + b"\r\n\r\n"),
         {400},
     ),
+    "two lengths": (raw(head("Content-Length: 5", "Content-Length: 6") + b"hello"), {400}),
+    "length and chunks": (
+        raw(
+            head("Content-Length: 5", "Transfer-Encoding: chunked")
+            + b"0\r\n\r\nGET /model HTTP/1.1"
+        ),
+        {415},
+    ),
+    "unknown coding": (raw(head("Transfer-Encoding: xchunked") + b"0\r\n\r\n"), {400, 501}),
+    "two hosts": (raw(head("Host: evil.example")), {400}),
+    "long header": (raw(head("X: " + "y" * 10**6), hangs_up=True), {0, 400}),
+    "100,000 headers": (raw(head(*["X: y"] * 100_000), hangs_up=True), {0, 400}),
+    "long chunk extension": (
+        raw(head("Transfer-Encoding: chunked") + b"1;" + b"x" * 10**6, hangs_up=True),
+        {0, 400, 415},
+    ),
+    "part of line ends": (body(part(b"\r\n--" * 10**6) + END), {415}),
+    "line ends before the first part": (body(b"\r\n" * 10**6 + WHOLE), {200}),
+    "line ends after the last part": (body(WHOLE + b"\r\n" * 10**6), {200}),
     "long address": (lambda live: live.client.get("/" + "a" * 60_000).status_code, {400, 404}),
 }
 
@@ -238,6 +270,7 @@ def still_well(live: Live) -> None:
     assert live.scratch() == []
     assert "Traceback" not in live.said()
     assert "mistake in ovor" not in live.said()
+    assert live.said() == ""  # nobody can fill the log
 
 
 NAMES = {
@@ -289,3 +322,32 @@ def test_memory_does_not_grow_with_what_is_refused(shared: Live) -> None:
     before = resident()
     shared.predict(*[white] * 60)  # 180 MB if they were all decoded at once
     assert resident() - before < 60e6
+
+
+def test_a_disk_that_is_full(place: Path) -> None:
+    with serving(place) as live:
+        assert live.process.pid is not None
+        limits = resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (10_000, limits[1]))
+        noise = png(Image.effect_noise((300, 300), 50))
+        answer = live.client.post("/lessons", files=files([noise]), data={"labels": ["cow"]})
+        assert answer.status_code == 503
+        assert str(place) not in answer.text
+        resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, limits)
+        still_well(live)
+
+
+def test_too_many_listeners_of_a_lesson(slow: Live) -> None:
+    number = slow.begin()
+    path = f"/lessons/{number}/events"
+    ask = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with ExitStack() as stack:
+        found = []
+        for _ in range(MOST_LISTENERS + 20):
+            connection = socket.create_connection(("127.0.0.1", slow.port), timeout=20)
+            stack.enter_context(connection).sendall(ask)
+            found.append(int(connection.recv(15).split()[1]))
+        assert found.count(200) == MOST_LISTENERS
+        assert found.count(429) == 20
+        assert slow.predict(BANANA).status_code == 200
+    until(lambda: slow.client.delete(f"/lessons/{number}").status_code in (200, 409))

@@ -58,6 +58,20 @@ def test_known_and_new_classes_are_learned_as_by_the_classifier(
         np.testing.assert_array_equal(tensor, theirs.state[name])
 
 
+def test_a_report_has_a_verdict_and_names_images_as_the_client_does(live: Live) -> None:
+    images = [*drawn("fish", 12), *drawn("owl", 12), *drawn("fish", 13)[12:]]
+    labels = ["fish"] * 12 + ["owl"] * 13  # the last fish is taught as an owl
+    begun = live.client.post("/lessons", files=files(images), data={"labels": labels})
+    done = live.until(begun.json()["id"], "done")
+    report = done["report"]
+    assert report["verdict"] in ("good", "fair", "poor")
+    assert {one["class"] for one in report["classes"]} == {"fish", "owl"}
+    assert report["older"]["how"] == "estimated"
+    assert {one["class"] for one in report["older"]["classes"]} == set(FIRST)
+    assert {one["image"] for one in report["suspects"]} <= {f"{i}.png" for i in range(25)}
+    assert str(live.folder) not in live.client.get(f"/lessons/{done['id']}").text
+
+
 def test_a_killed_lesson_leaves_the_old_model_and_can_be_taught_again(live: Live) -> None:
     before = live.model.read_bytes()
     number = live.teach(MORE).json()["id"]

@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from ovor.classifier.prediction import Prediction
+from ovor.web.inbox import Inbox
 from ovor.web.likeness import groups_of, linked, numbered
+from ovor.web.predictor import Answer
+from ovor.web.settings import Limits
+from ovor.web.upload import UploadedImage
 
 from .live import FIRST, Live, drawn, files, png, serving, until
 from .test_changes import correct, counts
@@ -180,6 +185,43 @@ def test_an_undecided_model_asks_again_after_another_takes_its_place(slow: Live)
     assert before
     slow.client.post("/rename", json={"class": "candle", "to": "wax"})
     until(lambda: all(i["likeliest"] in ("banana", "wax") for i in inbox(slow)["images"]))
+
+
+# --- never more than the limits say
+
+
+def answer(confidence: float, margin: float = 1.0) -> Answer:
+    classes = np.array(["a", "b"], dtype=object)
+    shares = np.array([confidence, 1 - confidence])
+    return Answer(Prediction(classes, shares, margin), torch.zeros(3))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.floats(0.5, 1), st.floats(-1, 1), st.booleans()),
+        max_size=30,
+    )
+)
+def test_the_newest_that_are_not_sure_are_kept_within_limits(
+    asked: list[tuple[int, float, float, bool]],
+) -> None:
+    limits = Limits(inbox=4, inbox_bytes=40)
+    predictor: Any = None
+    found = Inbox(None, limits, predictor, predictor)
+    expected: list[bytes] = []  # the oldest first
+    for number, confidence, margin, gone in asked:
+        content = bytes([number]) * (5 + number)
+        image = UploadedImage("x", content, len(content))
+        found.consider([image], [answer(confidence, margin)], predictor)
+        if margin < 0 or confidence < 0.75:
+            expected = [old for old in expected if old != content] + [content]
+        while len(expected) > 4 or sum(map(len, expected)) > 40:
+            expected.pop(0)
+        if gone:
+            found.drop([key(content)])
+            expected = [old for old in expected if old != content]
+        assert list(found.by_id) == [key(content) for content in expected]
+        assert found.bytes == sum(map(len, expected))
 
 
 # --- what is alike

@@ -94,6 +94,12 @@ def test_every_response_has_the_headers(
         ("Host", "localhost", 200),
         ("Host", f"127.0.0.1.{EVIL}", 403),
         ("Host", f"{EVIL}:80", 403),
+        ("Host", f"localhost@{EVIL}", 403),
+        ("Host", f"localhost:80@{EVIL}", 403),
+        ("Host", f"[::1].{EVIL}", 403),
+        ("Host", f"[::1]:80@{EVIL}", 403),
+        ("Host", "localhost:", 403),
+        ("Host", "localhost:x", 403),
         ("Host", "", 403),
     ],
 )

@@ -18,6 +18,7 @@ from ovor.classifier.memory_checks import (
     check_learned,
     check_unknown,
 )
+from ovor.classifier.notes import tell
 from ovor.classifier.task_list import with_fewer, with_more, without_class
 from ovor.data.class_names import as_name, check_name, check_new_names
 from ovor.data.images import Pictures, called, spread
@@ -48,6 +49,7 @@ class Changes(Memory):
         learner = self.exact("unlearn")
         groups, notes = read_labelled(source, labels, "train")
         lesson = labelled(renamed(groups, rename or {}), notes)
+        tell(lesson.notes)
         if on_error == "skip":
             event = ImageChecked(total=len(lesson.images))
             lesson = checked(lesson, on_error, lambda images: listen(event))
@@ -91,7 +93,7 @@ class Changes(Memory):
         old = np.zeros(0, np.int64)
         if from_ is not None:
             if as_name(from_) == to:
-                raise OvorError(f"The images are {to!r} already: give another class by --to.")
+                raise OvorError(f"The images are {to!r} already: give another class.")
             old = np.repeat(self.rows_of([as_name(from_)]), len(items))
             check_enough(old, learner.moments.counts, names)
         row = names.index(to) if to in names else len(names)

@@ -216,13 +216,13 @@ def resumed(work: Work, checkpoint: Path | None) -> Collected | None:
     if meta.get("schema") != SCHEMA:
         raise OvorError(
             f"{checkpoint} is of another version of ovor: finish it with that version, or throw it "
-            "away (--restart)."
+            "away (remove the file)."
         )
     differs = {
         "past": "the model has changed since",
         "lesson": "the images are not the same",
         "run": "it was begun with other settings",
-        "once": "it was begun with or without --once",
+        "once": "it was begun with or without `once`",
         "weights": "the weights are not the same",
     }
     about = meta.get("about", {})
@@ -230,7 +230,7 @@ def resumed(work: Work, checkpoint: Path | None) -> Collected | None:
         if about.get(key) != work.about.get(key):
             raise OvorError(
                 f"The unfinished lesson in {checkpoint} cannot be continued, {what}: bring that "
-                "back, or start again (--restart)."
+                "back, or start again (remove the file)."
             )
     moments = Moments.of_state({name: tensors[f"moments.{name}"] for name in MOMENTS})
     digests = [bytes(row) for row in tensors["digests"].numpy()]

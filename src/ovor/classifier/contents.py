@@ -6,6 +6,7 @@ from typing import Any
 from ovor.classifier.exact import Exact
 from ovor.classifier.file import Description, Model, backbone_of, learner_of
 from ovor.classifier.memory import Memory
+from ovor.classifier.memory_checks import check_alike
 from ovor.config import RUN, Transform
 from ovor.encoders import Backbone
 from ovor.errors import OvorError
@@ -24,7 +25,7 @@ def contents(model: Memory, about: Description) -> Model:
     if about.backbone.bundled and not encoder.bundles:
         raise OvorError(
             f"The backbone {about.backbone.name} cannot be put into a model file: hand it on with "
-            "the model, and say where it is (--backbone)."
+            "the model, and say where it is (backbone=...)."
         )
     tensors = encoder.state_dict() if about.backbone.bundled else {}
     return Model(about, state, tensors, model._exact.state() if model._exact else {})
@@ -74,6 +75,22 @@ def shared(about: Description, like: Memory | None) -> Backbone | None:
     network, wanted = like.network(), about.backbone
     same = (network.sha256, network.num_heads) == (wanted.sha256, wanted.num_heads)
     return network if same else None
+
+
+def check_mergeable(model: Memory, about: Description) -> None:
+    """Refuse a file by its words alone if its sums cannot be added to those of a model.
+
+    Before anything is built by its settings, which might ask for any amount of memory.
+    """
+    found = type(model)(**parameters(about, None))
+    found._loaded, found._network = about.run, shared(about, model)
+    if found._network is None:
+        raise OvorError(
+            f"The models have different backbones or methods ({about.backbone.name}, "
+            f"{about.run.name} and {model.network().name}, {model.run().name}), so they cannot be "
+            "merged: use models that were made with the same."
+        )
+    check_alike(model, found)
 
 
 def begun_with(checkpoint: Path, size: int | None) -> Transform | None:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ovor.classifier.mistakes import calibration, confusions
 from ovor.classifier.prediction import Floats, Prediction, Predictor, predict_images
+from ovor.classifier.verdict import chance
 from ovor.data.class_names import listed
 from ovor.data.images import Picture
 from ovor.data.labelled import Labels, read_images, read_labelled
@@ -19,8 +20,8 @@ from ovor.events import ImageChecked, ImagesPredicted, Listener
 
 def evaluate(
     model: Predictor,
-    source: Path,
-    unknown: Path | None,
+    source: Any,
+    unknown: Any,
     rename: dict[str, str],
     on_error: OnError,
     listen: Listener,
@@ -34,34 +35,37 @@ def evaluate(
     if strange:
         raise OvorError(
             f"The model does not know {listed(strange)}: leave it out, say what the model calls "
-            "it (--rename), or give images of other things by --unknown."
+            "it (rename=...), or give images of other things apart (unknown=...)."
         )
     known = readable(labelled(groups, notes), on_error, listen)
     found = list(predictions(model, known.images.items, listen))
     number = {name: i for i, name in enumerate(names)}
     truth = np.array([number[known.class_names[label]] for label in known.images.labels])
-    right = np.array([number[p.likeliest] for p in found]) == truth
+    answers = np.array([number[p.likeliest] for p in found])
+    confidences = np.array([p.confidence for p in found])
+    right = answers == truth
     margins = np.array([p.margin for p in found])
     task_of = np.repeat(np.arange(len(model.task_sizes_)), model.task_sizes_)
     result: dict[str, Any] = {
         "images": len(truth),
         "accuracy": percent(right),
+        "chance": chance(len(names)),
         "accuracy_if_claimed": percent(right[margins >= 0]),
         "called_unknown": percent(margins < 0),
-        "tasks": [
-            {"task": int(task) + 1, **counted(right, margins, task_of[truth] == task)}
-            for task in np.unique(task_of[truth])
-        ],
+        "lessons": (lessons := by_lesson(right, margins, task_of[truth])),
+        "tasks": [{"task": one["lesson"], **one} for one in lessons],  # what they were called
         "classes": [
             {"class": names[label], **counted(right, margins, truth == label)}
             for label in np.unique(truth)
         ],
+        "confusions": confusions(truth, answers, confidences, names, where(known)),
+        "calibration": calibration(right, confidences),
         "notes": list(known.notes),
     }
     if unknown is not None:
         others = read_images(unknown)
         if not others:
-            raise OvorError(f"There is no image in {unknown}: give a folder with some.")
+            raise OvorError(f"There is no image in {unknown}: give some, or a folder with some.")
         strangers = readable(labelled({"unknown": others}, []), on_error, listen)
         strange_margins = np.array(
             [p.margin for p in predictions(model, strangers.images.items, listen)]
@@ -74,6 +78,22 @@ def evaluate(
         }
         result["notes"] += strangers.notes
     return result
+
+
+def by_lesson(right: NDArray[np.bool_], margins: Floats, lesson: Any) -> list[dict[str, Any]]:
+    """Return how the classes of each lesson fare; `lesson` is the number of each image's."""
+    return [
+        {"lesson": int(number) + 1, **counted(right, margins, lesson == number)}
+        for number in np.unique(lesson)
+    ]
+
+
+def where(known: Lesson) -> list[str]:
+    """Return what to call each image: its path, or its number."""
+    return [
+        str(item) if isinstance(item, str) or hasattr(item, "name") else f"image {i}"
+        for i, item in enumerate(known.images.items)
+    ]
 
 
 def readable(lesson: Lesson, on_error: OnError, listen: Listener) -> Lesson:

@@ -71,7 +71,7 @@ def learn_exactly(
         len(model.tasks_),
         digests,
         about,
-        "Or leave such images out (--on-error skip).",
+        'Or leave such images out (on_error="skip").',
     )
     found = collect(work, checkpoint, listen)
     added = np.setdiff1d(np.arange(len(rows)), found.left_out)

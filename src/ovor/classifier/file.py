@@ -231,13 +231,13 @@ def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
     except OvorError as error:
         raise OvorError(
             f"{path} needs the backbone {wanted.name} (SHA-256 {wanted.sha256[:12]}): {error} "
-            "Or say where it is now (--backbone)."
+            "Or say where it is now (backbone=...)."
         ) from error
     if found.sha256 != wanted.sha256:
         raise OvorError(
             f"{path} was learned with other weights than {found.source} has: it needs "
             f"{wanted.source} with the SHA-256 {wanted.sha256[:12]}; say where that is "
-            "(--backbone)."
+            "(backbone=...)."
         )
     return found
 

@@ -80,7 +80,7 @@ def fit_task(
         if not logits.isfinite().all():
             raise OvorError(
                 "Learning ran out of bounds, and the weights are no numbers any more: choose a "
-                "smaller learning rate (--lr), and begin anew (--restart)."
+                "smaller learning rate (lr=...), and begin anew."
             )
     held_out = len(task.test) if task.test is not task.train else 0
     right = (logits.argmax(1) == labels.cpu()).double().mean().item()
@@ -203,7 +203,7 @@ def check_same(context: Context) -> None:
         if about.get(key) != context.about[key]:
             raise OvorError(
                 f"The unfinished lesson in {context.checkpoint} cannot be continued, {what}: bring "
-                "that back, or start again (--restart)."
+                "that back, or start again (remove the file)."
             )
 
 

@@ -27,9 +27,9 @@ tags: [class-incremental-learning, ovor]
 ---
 # {title}
 
-An image classifier made with ovor. It learned one task after another and keeps no image.
+An image classifier made with ovor. It learned one lesson after another and keeps no image.
 
-- Classes: {classes}, in {tasks} task(s)
+- Classes: {classes}, in {tasks} lesson(s)
 - Method: {method}
 - Backbone: {backbone}, SHA-256 {sha256}, {bundled} the file
 
@@ -40,7 +40,7 @@ model = Classifier.from_pretrained({where})
 labels, confidences, unknown = model.classify(["a.jpg"])
 ```
 
-| task | classes | images |
+| lesson | classes | images |
 |---|---|---|
 {rows}
 """

@@ -48,8 +48,8 @@ def check_learned(
     for key, row, image in zip(digests, rows.tolist(), where, strict=True):
         if kept.get(key) != row:
             raise OvorError(
-                f"{image} was not learned as {names[row]!r} since digests are kept (--once): give "
-                "only images that were."
+                f"{image} was not learned as {names[row]!r} since digests are kept (once=True): "
+                "give only images that were."
             )
 
 
@@ -60,8 +60,8 @@ def check_unknown(
     for key, image in zip(digests, where, strict=True):
         if key in kept:
             raise OvorError(
-                f"{image} was learned before, as {names[kept[key]]!r}: say so (--from), or leave "
-                "it out."
+                f"{image} was learned before, as {names[kept[key]]!r}: say so (from_=...), or "
+                "leave it out."
             )
 
 

@@ -10,13 +10,10 @@ It keeps no image. Conventions are scikit-learn's where they fit; class names ar
 """
 
 import tempfile
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
-
-import numpy as np
 
 from ovor.classifier import hub
 from ovor.classifier.before import before, drop_before, keeping_before, read_before
@@ -24,6 +21,7 @@ from ovor.classifier.contents import begun_with, contents, parameters, restore
 from ovor.classifier.exact_lesson import learn_exactly
 from ovor.classifier.file import DESCRIPTION, Model, Snapshot, read_model, write_model
 from ovor.classifier.lock import ReplacedError, check_place, free_name
+from ovor.classifier.notes import about_labels, tell
 from ovor.classifier.predictor import Predictor
 from ovor.classifier.task_list import without_class
 from ovor.data.class_names import as_name
@@ -54,6 +52,8 @@ class Classifier(Predictor):
         yes: bool = False,
     ) -> Self:
         """Drop what was learned before, and learn these."""
+        y = y if y is None or isinstance(y, str) else list(y)
+        tell(about_labels(y))
         fresh = Classifier(**self.get_params())
         fresh.learn(X, y, weights=sample_weight, yes=yes)
         self.__dict__.update(fresh.__dict__)
@@ -70,16 +70,6 @@ class Classifier(Predictor):
     ) -> Self:
         """Learn more images of any classes; `classes`, scikit-learn's, is unused."""
         return self.learn(X, y, weights=sample_weight, yes=yes)
-
-    def score(self, X: Any, y: Iterable[Any]) -> float:  # noqa: N803
-        """Return the share of right labels; being called unknown does not count as wrong."""
-        found = self.classify(X).labels
-        truth = np.array([as_name(str(label)) for label in y], dtype=object)
-        if len(found) != len(truth) or not len(truth):
-            raise OvorError(
-                f"There are {len(found)} images and {len(truth)} labels: give one label each."
-            )
-        return float(np.mean(found == truth))
 
     # --- learning
 
@@ -126,8 +116,7 @@ class Classifier(Predictor):
             yes=yes,
             listen=listen,
         )
-        if said := self.doubt():
-            warnings.warn(said, stacklevel=2)
+        tell([*lesson.notes, *filter(None, [self.doubt()])])
         where = Path(checkpoint) if checkpoint else None
         self.learn_task(lesson, where, listen, once=once, weights=weights)
         return self

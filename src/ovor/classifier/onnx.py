@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ovor.classifier.evaluate import evaluate
 from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Names,
@@ -27,8 +28,11 @@ from ovor.classifier.prediction import (
 from ovor.config import Transform
 from ovor.data.class_names import check_stored
 from ovor.data.images import spread
+from ovor.data.labelled import Labels as Labelling
+from ovor.data.task_data import OnError
 from ovor.data.transforms import test_view
 from ovor.errors import OvorError
+from ovor.events import Listener, silent
 
 SCHEMA = 1
 ERRORS = 3  # and nothing less is worth a line of onnxruntime's log
@@ -106,6 +110,19 @@ class OnnxClassifier:
     def classify(self, X: Any) -> Predictions:  # noqa: N803
         """Return labels, confidences, and which images are unknown: an array each."""
         return as_columns(predict_images(self, spread(X)))
+
+    def evaluate(
+        self,
+        source: Any,
+        labels: Labelling | None = None,
+        *,
+        unknown: Any = None,
+        rename: dict[str, str] | None = None,
+        on_error: OnError = "stop",
+        listen: Listener = silent,
+    ) -> dict[str, Any]:
+        """Return what `ovor evaluate --json` prints, as `Classifier.evaluate` does."""
+        return evaluate(self, source, unknown, rename or {}, on_error, listen, labels)
 
     def view(self, image: Image.Image) -> View:
         """Return what the network sees of an image."""

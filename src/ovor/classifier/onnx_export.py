@@ -37,7 +37,7 @@ def export_onnx(model: Classifier, path: str | Path) -> float:
         raise OvorError(
             f"A model on {backbone.name} cannot be written as one ONNX file, as torch does not "
             "compute what that file does: hand on the model and that file, and predict with both "
-            "(--backbone)."
+            "(backbone=...)."
         )
     device = learner.device
     try:
@@ -109,13 +109,13 @@ def to_proto(graph: Graph, example: Tensor) -> Any:
     except Exception as error:  # every stage of the exporter has errors of its own
         raise OvorError(
             f"torch {torch.__version__} cannot write this model as ONNX ({type(error).__name__}): "
-            "export it with --bundle instead, and report this."
+            "save it with its backbone (bundle=True) instead, and report this."
         ) from error
     size = sum(value.const_value.nbytes for value in program.model.graph.initializers.values())
     if size > LIMIT:
         raise OvorError(
             f"The network has {size / 1e9:.1f} GB, and an ONNX file holds at most "
-            f"{LIMIT / 1e9:.0f}: export it with --bundle instead."
+            f"{LIMIT / 1e9:.0f}: save it with its backbone (bundle=True) instead."
         )
     proto = program.model_proto
     for node in proto.graph.node:  # where in this machine's files torch has traced it

@@ -1,6 +1,6 @@
 """How a model answers: from images to classes, confidences, and the unknown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ovor.classifier.changes import Changes
+from ovor.classifier.evaluate import evaluate
 from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
     Predictions,
@@ -22,9 +23,13 @@ from ovor.classifier.prediction import (
     predict_images,
 )
 from ovor.classifier.rejection import EnergyJudge, Judge
+from ovor.data.class_names import as_name
 from ovor.data.images import spread, to_image
+from ovor.data.labelled import Labels as Labelling
+from ovor.data.task_data import OnError
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError
+from ovor.events import Listener, silent
 from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
 
@@ -46,6 +51,38 @@ class Predictor(Changes):
         """Return the probability of every class, in the order of `classes_`: images, classes."""
         rows = [found.probabilities for found in predict_images(self, spread(X))]
         return np.array(rows).reshape(-1, len(self.classes_))
+
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Iterable[Any],
+        sample_weight: Sequence[float] | None = None,
+    ) -> float:
+        """Return the share of right labels; being called unknown does not count as wrong."""
+        found = self.classify(X).labels
+        truth = np.array([as_name(str(label)) for label in y], dtype=object)
+        if len(found) != len(truth) or not len(truth):
+            raise OvorError(
+                f"There are {len(found)} images and {len(truth)} labels: give one label each."
+            )
+        return float(np.average(found == truth, weights=sample_weight))
+
+    def evaluate(
+        self,
+        source: Any,
+        labels: Labelling | None = None,
+        *,
+        unknown: Any = None,
+        rename: dict[str, str] | None = None,
+        on_error: OnError = "stop",
+        listen: Listener = silent,
+    ) -> dict[str, Any]:
+        """Return what `ovor evaluate --json` prints; shares are in percent.
+
+        The images are given in any of the ways that `learn` takes them; those of a folder `test`
+        beside `train`. `unknown` are images of other things, which it should not know.
+        """
+        return evaluate(self, source, unknown, rename or {}, on_error, listen, labels)
 
     @torch.no_grad()
     def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803

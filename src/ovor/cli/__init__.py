@@ -12,17 +12,18 @@ from importlib.metadata import version
 from pydantic import ValidationError
 
 from ovor.cli.exits import stopped, wrong_usage
+from ovor.cli.flags import with_flags
 from ovor.cli.imports import without_collecting
 from ovor.errors import explain, in_words, one_line
 from ovor.terminal.guard import guarded
 
 # NAME is `NAME_command` of the module ovor.cli.NAME.
 COMMANDS = {
-    "learn": "Teach the classes in a folder to a model, as its next task.",
+    "learn": "Teach the classes in a folder to a model, as its next lesson.",
     "predict": "Name the class of images, or say that it is unknown.",
-    "evaluate": "How often a model is right, per class and task, and how well it tells the "
-    "unknown.",
-    "inspect": "What a model file holds: tasks, classes, counts, backbone, thresholds, size.",
+    "evaluate": "How often a model is right, per class and lesson, what it mistakes for what, and "
+    "how well it tells the unknown.",
+    "inspect": "What a model file holds: lessons, classes, counts, backbone, thresholds, size.",
     "correct": "Tell a model what is on images that it got wrong.",
     "unlearn": "Take images back out of a model, as if they had never been taught.",
     "undo": "Bring a model back to what it was before its last change.",
@@ -98,4 +99,4 @@ def carry_out() -> None:
     except Exception as error:
         if "--debug" in argv:
             raise
-        sys.exit(failed(in_words(error)))
+        sys.exit(failed(with_flags(in_words(error))))

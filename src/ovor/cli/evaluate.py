@@ -2,12 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ovor.classifier.evaluate import evaluate
 from ovor.classifier.prediction import Predictor
@@ -27,13 +29,17 @@ from ovor.cli.arguments import (
 )
 from ovor.cli.counting import Counting
 from ovor.cli.predict import open_predictor
+from ovor.errors import one_line
 from ovor.terminal.console import Terminal
+
+WORST = 3  # classes whose mistakes are told
+CLOSE = 5.0  # points beyond chance between confidence and right answers that nobody need mind
 
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Accuracy on labelled images, per class and per task, and how many are called unknown; with
-    --unknown also how well images of other things are told from them.
+    """Accuracy on labelled images, per class and per lesson, what is mistaken for what, and how
+    many are called unknown; with --unknown also how well images of other things are told from them.
     """
 
     model: Model
@@ -94,21 +100,22 @@ def write_page(
 
 
 def print_evaluation(found: dict[str, Any]) -> None:
-    """Print a table with a line a class and a task, and what it means in words."""
+    """Print a table with a line a class and a lesson, and what it means in words."""
     console = Terminal()
     for note in found["notes"]:
-        print(note, file=sys.stderr)
+        print(one_line(note), file=sys.stderr)
     table = Table()
     for column in ("class", "images", "right", "called unknown"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for entry in found["classes"]:
         table.add_row(escape(entry["class"]), *cells(entry))
     table.add_section()
-    for entry in found["tasks"]:
-        table.add_row(f"task {entry['task']}", *cells(entry))
+    for entry in found["lessons"]:
+        table.add_row(f"lesson {entry['lesson']}", *cells(entry))
     table.add_row("all", *cells(found))
     console.print(table)
-    console.print(in_words(found), highlight=False, soft_wrap=True)
+    for line in in_words(found):
+        console.print(Text(one_line(line)), highlight=False, soft_wrap=True)
 
 
 def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
@@ -117,18 +124,50 @@ def cells(entry: dict[str, Any]) -> tuple[str, str, str]:
     return str(entry["images"]), f"{right:.1f} %", f"{unknown:.1f} %"
 
 
-def in_words(found: dict[str, Any]) -> str:
-    """Return the sentences below the table."""
+def in_words(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences below the table."""
     words = "Right, as the likeliest class, whether called unknown or not: "
-    words += f"{found['accuracy']:.1f} %"
+    words += f"{found['accuracy']:.1f} % (guessing: {found['chance']:g} %)"
     if found["accuracy_if_claimed"] is not None:
         words += f"; of those not called unknown: {found['accuracy_if_claimed']:.1f} %"
-    words += "."
+    yield f"{words}."
+    yield from mistaken(found)
+    yield sure(found)
     if "unknown" in found:
         other = found["unknown"]
-        words += (
-            f"\n{other['images']} images of other things: {other['called_unknown']:.1f} % called "
+        yield (
+            f"{other['images']} images of other things: {other['called_unknown']:.1f} % called "
             f"unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
             f"{other['fpr_at_95_tpr']:.1f} %."
         )
-    return words
+
+
+def mistaken(found: dict[str, Any]) -> Iterator[str]:
+    """Yield what the worst classes are taken for, and by which images that can be seen."""
+    worst = sorted(found["classes"], key=lambda one: one["accuracy"])[:WORST]
+    for one in worst:
+        own = [pair for pair in found["confusions"] if pair["class"] == one["class"]]
+        if not own:
+            continue
+        wrong = round(one["images"] * (100 - one["accuracy"]) / 100)
+        others = ", ".join(f"{pair['taken_for']} {pair['images']}" for pair in own[:3])
+        yield (
+            f"Mistaken: {one['class']}, {wrong} of {one['images']} images, for {others}; such as "
+            f"{', '.join(own[0]['examples'][:2])}."
+        )
+
+
+def sure(found: dict[str, Any]) -> str:
+    """Return whether the model's confidence can be believed."""
+    known = found["calibration"]
+    apart, bias = known["error"], known["bias"]
+    words = (
+        f"It is {known['confidence']:.1f} % sure on average, and {found['accuracy']:.1f} % right; "
+        f"the two are {apart:.1f} points apart (calibration error; by chance alone "
+        f"{known['by_chance']:.1f})"
+    )
+    if apart < known["by_chance"] + CLOSE:
+        return f"{words}: its confidence can be taken as it is."
+    if abs(bias) < CLOSE:
+        return f"{words}: here too sure, there not sure enough."
+    return f"{words}: it is {'too sure of itself' if bias > 0 else 'surer than it says'}."

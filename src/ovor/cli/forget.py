@@ -82,6 +82,6 @@ def what_stays(change: Change, exact: bool) -> str:
         )
     return (
         "Not erased: what its images changed in weights that classes share (the prompt), what they "
-        "changed in the weights of classes learned with it, the threshold of their task, and any "
+        "changed in the weights of classes learned with it, the threshold of their lesson, and any "
         "copy or export made before. To erase those too, learn the model anew without the class."
     )

@@ -89,11 +89,11 @@ def numbers(state: "dict[str, Tensor]") -> int:
 
 
 def print_inspection(found: dict[str, Any]) -> None:
-    """Print a table with a line a class or a task, and below it the model's size and backbone."""
+    """Print a table with a line a class or a lesson, and below it the model's size and backbone."""
     console = Terminal()
     classes = sum(len(task["classes"]) for task in found["tasks"])
     backbone = found["backbone"]
-    console.print(class_table(found) if found["exact"] else task_table(found))
+    console.print(class_table(found) if found["exact"] else lesson_table(found))
     console.print(
         f"{found['model']}: {classes} classes by {found['method']}, {found['numbers']:,} learned "
         f"numbers, {size(found['bytes'])}; false alarms aimed at: "
@@ -139,10 +139,10 @@ def class_table(found: dict[str, Any]) -> Table:
     return table
 
 
-def task_table(found: dict[str, Any]) -> Table:
-    """Return a table with a line a task."""
+def lesson_table(found: dict[str, Any]) -> Table:
+    """Return a table with a line a lesson."""
     table = Table()
-    for column in ("task", "classes (images)", "held out", "right then", "threshold"):
+    for column in ("lesson", "classes (images)", "held out", "right then", "threshold"):
         table.add_column(column, justify="left" if column.startswith("classes") else "right")
     for number, task in enumerate(found["tasks"], 1):
         names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())

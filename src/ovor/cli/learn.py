@@ -130,11 +130,12 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
     """Read what is to be learned, and print what learning it would take."""
     from ovor.classifier.fit import estimate
 
-    with RunProgress(model.run()) as progress:
+    with RunProgress(model.run(), "lesson") as progress:
         lesson, notes = read(model, arguments, rename, progress)
     cost = estimate(model.snapshot(), lesson, model.hold_out)
     found = {
-        "task": len(model.tasks_) + 1,
+        "lesson": len(model.tasks_) + 1,
+        "task": len(model.tasks_) + 1,  # what it was called
         "classes": dict(zip(lesson.class_names, lesson.counts, strict=True)),
         "known_classes": len(model.classes_),
         "backbone": model.network().name,
@@ -148,13 +149,13 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
 
 
 def learn(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, str]) -> None:
-    """Learn the task, save the model, and print what it knows now."""
+    """Learn the lesson, save the model, and print what it knows now."""
     path, checkpoint = arguments.model, checkpoint_of(arguments.model)
     if settle(checkpoint, model, arguments):
         print(json.dumps(learned(model, path)) if arguments.json else f"{path} has learned it.")
         return
     try:
-        with RunProgress(model.run()) as progress:
+        with RunProgress(model.run(), "lesson") as progress:
             lesson, notes = read(model, arguments, rename, progress)
             model.learn_task(lesson, checkpoint, progress, once=arguments.once)
     except KeyboardInterrupt:

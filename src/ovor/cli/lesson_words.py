@@ -19,7 +19,7 @@ def plan_in_words(plan: dict[str, Any]) -> str:
     """Return what learning would take, in sentences."""
     classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
     return (
-        f"Would learn task {plan['task']} with {plan['method']} on {plan['backbone']}, from "
+        f"Would learn lesson {plan['lesson']} with {plan['method']} on {plan['backbone']}, from "
         f"{plan['image_size']} x {plan['image_size']} pixels of an image:\n{classes}\n"
         f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
         "on these images. Nothing was learned."
@@ -32,7 +32,8 @@ def learned(model: "ovor.Classifier", path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
-        "task": len(model.tasks_),
+        "lesson": len(model.tasks_),
+        "task": len(model.tasks_),  # what it was called
         "classes": dict(zip(task.classes, task.images, strict=True)),
         "held_out": task.held_out,
         "threshold": task.threshold,

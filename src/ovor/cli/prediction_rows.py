@@ -11,6 +11,7 @@ from ovor.data.class_names import UNKNOWN
 from ovor.terminal.console import Terminal
 from ovor.terminal.guard import visible
 
+SHORT = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 Row = dict[str, Any]  # what is said of an image: its prediction, or its error
 
 
@@ -41,7 +42,7 @@ def as_json_lines(rows: Iterable[Row]) -> Iterator[Row]:
 
 def shown(text: str) -> str:
     """Return a text on one line, with what breaks lines or columns written out."""
-    return visible(text, "")
+    return visible(text.translate(SHORT), "")
 
 
 def tabbed(row: Row) -> str:

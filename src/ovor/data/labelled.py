@@ -42,7 +42,7 @@ def read_labelled(source: Any, labels: Labels | None, part: Part) -> Labelled:
     if is_table(path.name) and path.is_file():
         return from_table(path, part)
     if is_image(path.name) and path.is_file():
-        raise OvorError(f"{path} is one image: say what it shows (--label CLASS).")
+        raise OvorError(f'{path} is one image: say what it shows (labels="CLASS").')
     raise OvorError(
         f"{path} {held(path)}: give a folder with one folder per class in it, or a table of paths "
         "and labels (.csv, .tsv, .jsonl), or a zip of either."
@@ -77,7 +77,7 @@ def is_zip(path: Path) -> bool:
 def _all_as(label: str, path: Path) -> Labelled:
     """Return one image, or all in a folder or a zip, as images of one class."""
     if is_table(path.name):
-        raise OvorError(f"{path} says the labels itself: leave --label out.")
+        raise OvorError(f"{path} says the labels itself: leave the label out.")
     items = read_images(path)
     if not items:
         raise OvorError(f"There is no image in {path}: add some, or give another folder.")
@@ -120,7 +120,7 @@ def _parts_in(folder: Path) -> list[Path]:
 def no_class_folders(where: Path) -> OvorError:
     return OvorError(
         f"{where} has no class folders: put the images of each class in one, or say what all of "
-        "them show (--label CLASS)."
+        'them show (labels="CLASS").'
     )
 
 

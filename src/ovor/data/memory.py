@@ -1,6 +1,7 @@
 """Labelled images in memory: pairs, images and labels, {class: images}, or a data frame."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from ovor.data.class_names import as_name, listed
@@ -13,16 +14,29 @@ Pair = tuple[Picture, Any]  # an image and its label
 
 
 def from_memory(source: Any, labels: Any, part: Part) -> tuple[dict[str, list[Picture]], list[str]]:
-    """Group images by their labels; classes are in the order of their names, as in a folder."""
+    """Group images by their labels."""
     pairs, notes = pairs_of(source, labels, part)
     if not pairs:
         raise OvorError("There is no image to learn from: give some.")
-    groups: dict[str, list[Picture]] = {}
-    for picture, label in pairs:
+    for _, label in pairs:
         if label is None or label != label:  # None and NaN are how tables say that one is missing
             raise OvorError(f"A label is missing ({label}): give every image one.")
+    groups: dict[str, list[Picture]] = {}
+    for number in in_order([label for _, label in pairs]):
+        picture, label = pairs[number]
         groups.setdefault(as_name(str(label)), []).append(settled(picture))
-    return dict(sorted(groups.items())), notes
+    return groups, notes
+
+
+def in_order(labels: Sequence[Any]) -> list[int]:
+    """Return the places of the images, those of a class together, classes as they are learned.
+
+    That is by their names, and if all are numbers by those: 2 before 10, as scikit-learn has it,
+    which takes the columns of probabilities to be in the order of its own labels.
+    """
+    if all(isinstance(label, Real) for label in labels):
+        return sorted(range(len(labels)), key=labels.__getitem__)
+    return sorted(range(len(labels)), key=lambda place: as_name(str(labels[place])))
 
 
 def pairs_of(source: Any, labels: Any, part: Part = "train") -> tuple[list[Pair], list[str]]:

@@ -4,7 +4,6 @@ All that may be wrong with it is found here, before any time is spent on learnin
 """
 
 import hashlib
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from ovor.data.class_names import as_name, check_name, check_new_names, listed
 from ovor.data.images import Content, Picture, Pictures, at_home
 from ovor.data.labelled import Groups, Labels, read_labelled
-from ovor.data.memory import pairs_of
+from ovor.data.memory import in_order, pairs_of
 from ovor.data.packed import Packed
 from ovor.errors import OvorError
 
@@ -97,8 +96,7 @@ def as_grouped(values: Sequence[T], source: Any, labels: Labels | None) -> list[
     names = [label for _, label in pairs_of(source, labels)[0]]
     if len(names) != len(values):
         raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
-    order = sorted(range(len(names)), key=lambda i: as_name(str(names[i])))
-    return [values[i] for i in order]
+    return [values[place] for place in in_order(names)]
 
 
 def renamed(groups: Groups, rename: dict[str, str]) -> Groups:
@@ -119,9 +117,9 @@ def renamed(groups: Groups, rename: dict[str, str]) -> Groups:
 
 
 def _advice(name: str, rename: dict[str, str]) -> str:
-    """Write the flag that gives a class another name, to be pasted into a shell."""
+    """Write the parameter that gives a class another name."""
     origin = next((old for old, new in rename.items() if new == name), name)
-    return f"--rename {shlex.quote(f'{origin}=NEW')}"
+    return f"rename={ ({origin: 'NEW'}) }"
 
 
 def _new_only(
@@ -134,7 +132,7 @@ def _new_only(
     if not skip_known:
         raise OvorError(
             f"{listed(old)} {'is' if len(old) == 1 else 'are'} learned already, and a class cannot "
-            "be learned twice: leave it out (--skip-known), or give it another name "
+            "be learned twice: leave it out (skip_known=True), or give it another name "
             f"({_advice(old[0], rename)})."
         )
     fresh = {name: items for name, items in groups.items() if name not in known}
@@ -153,7 +151,7 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
             good.append(index)
         except OvorError as error:
             if on_error == "stop":
-                raise OvorError(f"{error} Or leave such images out (--on-error skip).") from error
+                raise OvorError(f'{error} Or leave such images out (on_error="skip").') from error
             bad.append(str(error))
         listen(1)
     if not bad:

@@ -79,7 +79,9 @@ class Live:
 class RunProgress(Live):
     """Listens to a run; a live bar on a terminal, and one line a task anywhere."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, word: str = "task") -> None:
+        """Take what is done, and what a part of it is called."""
+        self.word = word
         self.console = Terminal(stderr=True)
         self.epochs = run.epochs
         self.per_image = work_per_image(run)
@@ -114,7 +116,7 @@ class RunProgress(Live):
                     self.row,
                     advance=WORK[type(event)] * event.images,
                     images=self.images,
-                    description=f"task {event.task + 1}/{self.tasks}",
+                    description=f"{self.word} {event.task + 1}/{self.tasks}",
                     state=self.doing(event) + self.accuracy,
                 )
 
@@ -150,14 +152,16 @@ class RunProgress(Live):
             done += train[event.task] * self.per_image * event.epoch // self.epochs
         self.bar.update(self.row, total=work(self.tasks), completed=done)
         if done:
-            self.console.print(f"continuing at task {event.task + 1}, epoch {event.epoch + 1}")
+            self.console.print(
+                f"continuing at {self.word} {event.task + 1}, epoch {event.epoch + 1}"
+            )
 
     def end_task(self, event: TaskEnds) -> None:
         """Print a line about the task, and show the mean accuracy from now on."""
         own, mean = event.accuracy[-1], sum(event.accuracy) / len(event.accuracy)
         self.accuracy = f" accuracy {mean:.1f} %"
         self.console.print(
-            f"task {event.task + 1:>2}/{self.tasks}: "
+            f"{self.word} {event.task + 1:>2}/{self.tasks}: "
             f"{own:5.1f} % on its own classes, {mean:5.1f} % over all tasks so far",
             highlight=False,
             soft_wrap=True,

@@ -84,12 +84,12 @@ def sentence(found: Found, model: str) -> str:
     low, high = wilson(right, count)
     said = [
         f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of "
-        f"{count:,} images of {len(found['classes'])} classes, where {share(chance(found))} is "
+        f"{count:,} images of {len(found['classes'])} classes, where {share(found['chance'])} is "
         "chance"
     ]
     worst = [
         f"{one['class']} for {one['taken_for']} ({one['images']} of {images_of(found, one)})"
-        for one in found.get("confusions", [])[:MOST_MISTAKEN]
+        for one in found["confusions"][:MOST_MISTAKEN]
     ]
     if worst:
         said.append(f"most often mistaken: {', '.join(worst)}")
@@ -100,11 +100,6 @@ def sentence(found: Found, model: str) -> str:
             f"unknown, and {found['called_unknown']:.1f} % of those of its own classes"
         )
     return "; ".join(said) + "."
-
-
-def chance(found: Found) -> float:
-    """Return what guessing gives, in percent."""
-    return float(found.get("chance", 100 / len(found["classes"])))
 
 
 def right_images(found: Found) -> int:
@@ -139,7 +134,7 @@ def by_class(found: Found) -> Section:
     )
     if len(rows) > MOST_ROWS:
         words += f" The {MOST_ROWS} worst are drawn; the table has all."
-    chart = charts.class_bars(rows[:MOST_ROWS], chance(found))
+    chart = charts.class_bars(rows[:MOST_ROWS], found["chance"])
     return Section("Class by class", [words], [class_table(rows)], [chart])
 
 
@@ -183,7 +178,7 @@ def mistakes(found: Found, images: bool) -> Section | None:
 
 def card_of(found: Found, name: str, images: bool) -> Card:
     (one,) = (one for one in found["classes"] if one["class"] == name)
-    own = [mistake for mistake in found.get("confusions", []) if mistake["class"] == name]
+    own = [mistake for mistake in found["confusions"] if mistake["class"] == name]
     taken = [
         Taken(
             f"{mistake['images']} taken for {mistake['taken_for']}",
@@ -210,7 +205,7 @@ def pictures_of(mistake: dict[str, Any]) -> list[Picture]:
 def calibration(found: Found) -> Section | None:
     """Set how sure the model was against how often it was right."""
     rows: Records = []
-    known = found.get("calibration", {"bins": [], "error": 0.0})
+    known = found["calibration"]
     for one in known["bins"]:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
         rows.append(
@@ -227,7 +222,8 @@ def calibration(found: Found) -> Section | None:
     words = (
         "Images by how sure the model was of its answer, and how many of them are right. On the "
         "dashed line it is as often right as it is sure; below, it is too sure. On average the two "
-        f"are {known['error']:.1f} points apart."
+        f"are {known['error']:.1f} points apart; so few images would give "
+        f"{known['by_chance']:.1f} by chance alone."
     )
     return Section("How sure it is", [words], charts=[charts.calibration(rows)])
 

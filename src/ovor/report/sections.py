@@ -109,6 +109,12 @@ def few_images(rows: list[Row]) -> list[str]:
     ]
 
 
+def one_image(rows: list[Row]) -> list[str]:
+    """Say how coarse the accuracy of a task is."""
+    counts = task_images(rows[0].runs[0], rows[0].diagnostics[0])
+    return [f"One test image of a task is {100 / min(counts):.1g} points."] if counts else []
+
+
 def worst_classes(method: str, classes: list[ClassFigures], images: bool) -> Section | None:
     """Show the classes that are right least often, what they are taken for, and examples."""
     worst = [one for one in classes if one.right < one.images]
@@ -205,7 +211,8 @@ def drift(rows: list[Row]) -> Section | None:
     words = [
         "If an image came with its task, would old tasks be forgotten? By how many points each "
         "task's accuracy, with the task given, changed from when it was learned to the end. Near "
-        "0: what is lost is lost to confusion between tasks, not to features that went bad."
+        "0: what is lost is lost to confusion between tasks, not to features that went bad.",
+        *one_image(rows),
     ]
     drawn = [charts.changes(changes)]
     if moved:

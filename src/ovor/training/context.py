@@ -75,9 +75,9 @@ def prepare(
 def make_fabric(run: Run, device: torch.device | None = None) -> Fabric:
     """Return what places tensors and casts them, on the run's device or on the one given."""
     if run.device == "cuda" and not torch.cuda.is_available():
-        raise OvorError("There is no CUDA device here: use --device cpu or auto.")
+        raise OvorError("There is no CUDA device here: use cpu or auto.")
     if run.device == "mps" and not torch.backends.mps.is_available():
-        raise OvorError("There is no Apple GPU here: use --device cpu or auto.")
+        raise OvorError("There is no Apple GPU here: use cpu or auto.")
     fabric = Fabric(
         accelerator=device.type if device else run.device,
         devices=1 if device is None or device.index is None else [device.index],

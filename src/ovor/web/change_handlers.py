@@ -91,10 +91,10 @@ async def rename(service: Service, request: Request) -> dict[str, Any]:
         raise Refused(409, f"There is a class {new!r} already: choose another name.")
     others = [name for name in served.classes if name != old]
     check_alike([new], others, wanted.get("yes", False))
-    service.evaluation.rename(old, new)
     await change(
         service, f"renamed: {old!r} to {new!r}", lambda model: model.rename(old, new, yes=True)
     )
+    service.evaluation.rename(old, new)
     return described(service, True)
 
 

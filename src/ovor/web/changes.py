@@ -66,7 +66,7 @@ def opened(settings: Settings, old: ServedModel) -> Classifier:
     """Return the model of the file, or a new one where nothing is taught yet."""
     path = settings.model
     if old.empty and file_stamp(path) == NO_FILE:
-        return blank(old.model)
+        return blank(old.model).at(path)
     return Classifier.load(path, backbone=settings.backbone, device=settings.device, like=old.model)
 
 

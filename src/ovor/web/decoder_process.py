@@ -2,8 +2,8 @@
 
 The server starts one process of this module, which imports what is needed once, without torch. For
 each socket that it is sent it forks a decoder, in a few milliseconds. A decoder answers one order
-after the other: an order in JSON and an image file, for which it returns a line of JSON and perhaps
-the view, whose size the server knows. When the server is gone the sockets close, and all end.
+after the other: JSON and some image files, for which it returns JSON and the views, whose size the
+server knows. When the server is gone the sockets close, and all end.
 """
 
 import json
@@ -31,6 +31,7 @@ SIZE = struct.Struct("!I")  # of a reply, without the view after it
 COMMAND = struct.Struct("!ci")  # FORK and a niceness, or KILL and a process
 FORK, KILL = b"f", b"k"
 SPARE_BYTES = 2**27  # of a decoder's memory, besides pixels and files
+Reply = tuple[dict[str, Any], bytes]  # what is wrong with a file, or its view
 TRANSFORM = TypeAdapter(Transform)
 
 
@@ -83,9 +84,9 @@ def work(server: socket.socket, limits: Limits, niceness: int) -> None:
     while sizes := read(orders, SIZES.size):
         order_size, file_size = SIZES.unpack(sizes)
         order = json.loads(read(orders, order_size))
-        reply, view = answer(order, read(orders, file_size), limits)
-        said = json.dumps(reply).encode()
-        server.sendall(SIZE.pack(len(said)) + said + view)
+        replies = answers(order, read(orders, file_size), limits)
+        said = json.dumps([reply for reply, _ in replies]).encode()
+        server.sendall(b"".join((SIZE.pack(len(said)), said, *(view for _, view in replies))))
 
 
 def read(file: Any, size: int) -> bytes:
@@ -97,17 +98,28 @@ def read(file: Any, size: int) -> bytes:
     return bytes(content) if not left else b""
 
 
-def answer(order: dict[str, Any], content: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
-    """Return what became of an image, and the view if one is asked for."""
+def answers(order: dict[str, Any], files: bytes, limits: Limits) -> list[Reply]:
+    """Return what became of each file of an order."""
     spent = resource.getrusage(resource.RUSAGE_SELF)
     # Beyond it the system ends this process, which Pillow's code in C could not do itself.
     limit(resource.RLIMIT_CPU, int(spent.ru_utime + spent.ru_stime + order["seconds"]) + 1)
+    asked = order["transform"]
+    transform = None if asked is None else TRANSFORM.validate_python(asked)
+    replies, place = [], 0
+    for name, size in zip(order["names"], order["sizes"], strict=True):
+        content = files if size == len(files) else files[place : place + size]
+        replies.append(answer(name, content, transform, limits, order["light"]))
+        place += size
+    return replies
+
+
+def answer(
+    name: str, content: bytes, transform: Transform | None, limits: Limits, light: bool
+) -> Reply:
+    """Return what is wrong with an image, or its view if one is asked for."""
     try:
-        image = decode(order["name"], content, limits, order["light"])
-        if order["transform"] is None:
-            return {}, b""
-        view = test_view(image, TRANSFORM.validate_python(order["transform"]))
-        return {}, np.asarray(view).tobytes()
+        image = decode(name, content, limits, light)
+        return {}, b"" if transform is None else np.asarray(test_view(image, transform)).tobytes()
     except HeavyImage:
         return {"heavy": True}, b""
     except UnusableImage as error:

@@ -1,175 +1,32 @@
-"""Decoders as the server sees them: two lanes of processes, each image with a deadline.
+"""Images of strangers become what the network sees of them, each with a deadline, in two lanes.
 
 An image first goes to the light lane, whose decoders give back at once, or are killed for, what
 takes long. That waits for the heavy lane, whose decoders are few and give way to all others. So
 nobody waits behind an image that was made to take long. A request has one image in a lane at a
-time, and requests take turns.
+time, or a few small ones, and requests take turns.
 """
 
 import asyncio
-import json
-import logging
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from ovor.classifier.prediction import View
 from ovor.config import Transform
-from ovor.web.decoder_process import COMMAND, FORK, KILL, SIZE, SIZES
-from ovor.web.errors import ImageFault, Refused
-from ovor.web.images import LIGHT_BYTES, UnusableImage, check_size, unreadable
+from ovor.web.decoder_pool import Gone, Lane, Nursery, Order
+from ovor.web.errors import ImageFault
+from ovor.web.images import LIGHT_BYTES, UnusableImage, unreadable, wrong_size
 from ovor.web.settings import Limits
 from ovor.web.upload import UploadedImage
 
 LIGHT, HEAVY = 4, 2  # decoders
 LIGHT_SECONDS = 1.0  # for an image; then it is a heavy one
 WALL = 6  # times the seconds of a processor that a heavy image may take, on a busy machine
-START_SECONDS = 60  # for a decoder to be there, on a busy machine
-REPLY_BYTES = 2**16  # at most, without the view
+TOGETHER, TOGETHER_BYTES = 16, 2**18  # small images that one decoder gets at once
 YIELDING = 10  # niceness of the heavy lane
-# Large blocks go back to the system when they are free, instead of being kept for the next image.
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
-log = logging.getLogger("ovor.web")
-
-
-class Gone(Exception):  # noqa: N818
-    """A decoder ended, by its limits or by a broken file, or was too slow and is ended."""
-
-
-class Decoder:
-    """One process, and the socket to it."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.process = 0
-
-    async def meet(self) -> None:
-        """Wait until the process is there, and has told its number."""
-        async with asyncio.timeout(START_SECONDS):
-            self.process = SIZE.unpack(await self.receive(SIZE.size))[0]
-
-    async def ask(
-        self, order: dict[str, Any], content: bytes, view: int, seconds: float
-    ) -> tuple[dict[str, Any], bytes]:
-        """Return the reply to an order, and the view of so many bytes if the reply is no error."""
-        asked = json.dumps(order).encode()
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(seconds):
-                sizes = SIZES.pack(len(asked), len(content))
-                await loop.sock_sendall(self.connection, sizes + asked)
-                await loop.sock_sendall(self.connection, content)
-                size = SIZE.unpack(await self.receive(SIZE.size))[0]
-                if size > REPLY_BYTES:
-                    raise Gone
-                reply: dict[str, Any] = json.loads(await self.receive(size))
-                return reply, await self.receive(0 if reply else view)
-        except (TimeoutError, OSError, ValueError) as error:
-            raise Gone from error
-
-    async def receive(self, size: int) -> bytes:
-        content = bytearray(size)
-        left = memoryview(content)
-        while left:
-            count = await asyncio.get_running_loop().sock_recv_into(self.connection, left)
-            if not count:
-                raise Gone("the process has ended")
-            left = left[count:]
-        return bytes(content)
-
-
-class Nursery:
-    """The process that forks decoders; started again should it ever end."""
-
-    def __init__(self, limits: Limits, debug: bool) -> None:
-        self.limits, self.debug = limits, debug
-        self.start()
-
-    def start(self) -> None:
-        own, given = socket.socketpair()
-        with given:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ovor.web.decoder_process", json.dumps(asdict(self.limits))],
-                stdin=given.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=None if self.debug else subprocess.DEVNULL,
-                env={**os.environ, **MALLOC, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
-        self.control = own
-
-    async def decoder(self, niceness: int) -> Decoder:
-        try:
-            own, given = socket.socketpair()
-            own.setblocking(False)
-            decoder = Decoder(own)
-            with given:
-                self.send(COMMAND.pack(FORK, niceness), [given.fileno()])
-            await decoder.meet()
-            return decoder
-        except (Gone, OSError) as error:  # such as no more memory, files or processes
-            log.error("no decoder of images can be started: %s", error)
-            raise Refused(
-                503, "No image can be decoded at the moment: try again.", retry_after=5
-            ) from error
-
-    def send(self, command: bytes, sockets: Sequence[int] = ()) -> None:
-        if self.process.poll() is not None:
-            self.control.close()
-            self.start()
-        socket.send_fds(self.control, [command], sockets)
-
-    def kill(self, decoder: Decoder) -> None:
-        decoder.connection.close()
-        with suppress(OSError):  # if this has ended too, the next start is told
-            self.send(COMMAND.pack(KILL, decoder.process))
-
-    def close(self) -> None:
-        self.control.close()
-        self.process.wait()
-
-
-class Lane:
-    """Some decoders, for whom images wait in the order in which they come."""
-
-    def __init__(self, nursery: Nursery, count: int, niceness: int) -> None:
-        self.nursery, self.niceness = nursery, niceness
-        self.idle: asyncio.Queue[Decoder | None] = asyncio.Queue()  # None: one is to be started
-        for _ in range(count):
-            self.idle.put_nowait(None)
-
-    @asynccontextmanager
-    async def decoder(self) -> AsyncIterator[Decoder]:
-        """Yield a decoder; whatever goes wrong with it, another takes its place."""
-        found = await self.idle.get()
-        again = None
-        try:
-            found = found or await self.nursery.decoder(self.niceness)
-            yield found
-            again = found
-        finally:
-            if found and not again:
-                self.nursery.kill(found)
-            self.idle.put_nowait(again)
-
-    async def fill(self) -> None:
-        """Start the decoders, of whom none is at work yet."""
-        for _ in range(self.idle.qsize()):
-            self.idle.put_nowait(
-                self.idle.get_nowait() or await self.nursery.decoder(self.niceness)
-            )
-
-    def close(self) -> None:
-        while not self.idle.empty():
-            if decoder := self.idle.get_nowait():
-                decoder.connection.close()
 
 
 class Decoders:
@@ -220,53 +77,70 @@ class Decoders:
         when_heavy: Callable[[], None],
     ) -> list[bytes | ImageFault]:
         shown = None if transform is None else asdict(transform)
+        most = max(1, min(TOGETHER, TOGETHER_BYTES // max(view, 1)))
         found: list[bytes | ImageFault] = []
-        for index, image in enumerate(images):
-            try:
-                found.append(await self.one(image, shown, view, when_heavy))
-            except UnusableImage as error:
-                found.append(ImageFault(index, image.name, str(error), error.status))
+        for start in range(0, len(images), most):
+            some = images[start : start + most]
+            replies = await self.some(some, Order([i.name for i in some], shown, view), when_heavy)
+            for image, reply in zip(some, replies, strict=True):
+                if isinstance(reply, UnusableImage):
+                    fault = ImageFault(len(found), image.name, str(reply), reply.status)
+                    found.append(fault)
+                else:
+                    found.append(reply)
         return found
 
-    async def one(
-        self,
-        image: UploadedImage,
-        transform: dict[str, Any] | None,
-        view: int,
-        when_heavy: Callable[[], None],
-    ) -> bytes:
-        content = await content_of(image)
-        check_size(image.name, image.size, len(content), self.limits)
-        order = {"name": image.name, "transform": transform, "light": True, "seconds": 1}
-        if len(content) <= LIGHT_BYTES:
-            try:
+    async def some(
+        self, images: Sequence[UploadedImage], order: Order, when_heavy: Callable[[], None]
+    ) -> list[bytes | UnusableImage]:
+        """Return views of images, or what is wrong with them: small ones by one decoder."""
+        files = [await content_of(image) for image in images]
+        wrong = [self.wrong(image, file) for image, file in zip(images, files, strict=True)]
+        if len(images) > 1 and sum(map(len, files)) <= TOGETHER_BYTES and not any(wrong):
+            with suppress(Gone):
                 async with self.light.decoder() as decoder:
-                    reply, seen = await decoder.ask(order, content, view, LIGHT_SECONDS)
-                if not reply.get("heavy"):
-                    return usable(reply, seen)
-            except Gone:
-                pass
+                    replies = await decoder.ask(order, files, LIGHT_SECONDS)
+                if not any(said.get("heavy") for said, _ in replies):
+                    return [usable(*reply) for reply in replies]
+        return [
+            await self.one(image, content, replace(order, names=[image.name]), when_heavy)
+            for image, content in zip(images, files, strict=True)
+        ]
+
+    async def one(
+        self, image: UploadedImage, content: bytes, order: Order, when_heavy: Callable[[], None]
+    ) -> bytes | UnusableImage:
+        if wrong := self.wrong(image, content):
+            return wrong
+        if len(content) <= LIGHT_BYTES:
+            with suppress(Gone):
+                async with self.light.decoder() as decoder:
+                    [(said, view)] = await decoder.ask(order, [content], LIGHT_SECONDS)
+                if not said.get("heavy"):
+                    return usable(said, view)
         when_heavy()
         seconds = self.limits.decoding_seconds
-        order |= {"light": False, "seconds": seconds}
+        order = replace(order, light=False, seconds=seconds)
         try:
             async with self.heavy.decoder() as decoder:
-                reply, seen = await decoder.ask(order, content, view, WALL * seconds)
+                [reply] = await decoder.ask(order, [content], WALL * seconds)
         except Gone:
-            raise unreadable(image.name, "it is broken, or takes too long to decode") from None
-        return usable(reply, seen)
+            return unreadable(image.name, "it is broken, or takes too long to decode")
+        return usable(*reply)
+
+    def wrong(self, image: UploadedImage, content: bytes) -> UnusableImage | None:
+        return wrong_size(image.name, max(image.size, len(content)), self.limits)
 
 
 async def content_of(image: UploadedImage) -> bytes:
+    """Return the file's content; of one that is gone, nothing."""
     if isinstance(image.content, bytes):
         return image.content
     try:
         return await asyncio.to_thread(image.content.read_bytes)
-    except OSError as error:
-        raise unreadable(image.name, error.strerror or "it is gone") from error
+    except OSError:
+        return b""
 
 
-def usable(reply: dict[str, Any], view: bytes) -> bytes:
-    if "error" in reply:
-        raise UnusableImage(int(reply["status"]), str(reply["error"]))
-    return view
+def usable(said: dict[str, Any], view: bytes) -> bytes | UnusableImage:
+    return UnusableImage(int(said["status"]), str(said["error"])) if said else view

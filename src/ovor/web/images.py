@@ -57,8 +57,12 @@ def decode(name: str, content: bytes, limits: Limits, light: bool) -> Image.Imag
         return upright_rgb(content, check)
     except (UnusableImage, HeavyImage):
         raise
-    except (Image.DecompressionBombError, MemoryError) as error:
+    except Image.DecompressionBombError as error:
         raise too_many_pixels(name, limits) from error
+    except MemoryError as error:
+        raise UnusableImage(
+            413, f"{name} takes more memory than an image is given here: make it smaller."
+        ) from error
     except UnidentifiedImageError as error:
         raise UnusableImage(
             415, f"{name} is not an image: send JPEG, PNG, WebP, GIF, BMP or TIFF."
@@ -67,14 +71,13 @@ def decode(name: str, content: bytes, limits: Limits, light: bool) -> Image.Imag
         raise unreadable(name, reason(error)[:200]) from error
 
 
-def check_size(name: str, size: int, kept: int, limits: Limits) -> None:
-    """Refuse a file by the bytes that were sent, and those that were kept of them."""
+def wrong_size(name: str, size: int, limits: Limits) -> UnusableImage | None:
+    """Say what is wrong with a file by the bytes that were sent of it, if anything is."""
     if size > limits.image_bytes:
-        raise UnusableImage(
+        return UnusableImage(
             413, f"{name} is larger than {limits.image_bytes:,} bytes: make it smaller."
         )
-    if not kept:
-        raise UnusableImage(422, f"{name} is empty: send the whole file.")
+    return None if size else UnusableImage(422, f"{name} is empty: send the whole file.")
 
 
 def counted_pixels(image: Image.Image) -> float:

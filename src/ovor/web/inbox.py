@@ -53,6 +53,7 @@ class Inbox:
         self.bytes = 0
         self.lock = threading.RLock()
         self.running: asyncio.Task[None] | None = None
+        self.grouped: tuple[list[tuple[str, ServedModel | None]], list[int]] = [], []
         for key, name in (self.folder.names() if self.folder else {}).items():
             assert self.folder is not None
             path = self.folder.path / key
@@ -163,10 +164,13 @@ class Inbox:
     def groups(self, judged: Sequence[Kept]) -> list[int]:
         """Return the number of the group of each image."""
         rows = [kept.answer.features for kept in judged if kept.answer]
-        widths = {len(row) for row in rows}
-        if len(widths) > 1:  # another model took over, and they are not all judged again yet
+        if len({len(row) for row in rows}) > 1:  # by several models: not all are judged again yet
             return list(range(1, len(rows) + 1))
-        return groups_of(torch.stack(rows), self.predictor.served.model) if rows else []
+        made_of = [(kept.id, kept.by) for kept in judged]
+        if self.grouped[0] != made_of:
+            found = groups_of(torch.stack(rows), self.predictor.served.model) if rows else []
+            self.grouped = made_of, found
+        return self.grouped[1]
 
     # --- judging again
 

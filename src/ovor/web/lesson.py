@@ -65,6 +65,7 @@ class Lesson:
     learning_since: float | None = None
     over: float | None = None
     cancelling: bool = False
+    listeners: int = 0
     process: Process | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 

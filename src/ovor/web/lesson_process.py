@@ -145,7 +145,7 @@ def opened(order: dict[str, Any], path: Path) -> "Classifier":
     from ovor.classifier.new import new_classifier
 
     if order["new"] and not path.exists():
-        return new_classifier(order["backbone"], device=order["device"])
+        return new_classifier(order["backbone"], device=order["device"]).at(path)
     return Classifier.load(path, backbone=order["backbone"], device=order["device"])
 
 

@@ -15,6 +15,7 @@ from ovor.web.schemas import failures
 from ovor.web.service import Service
 
 EVENT_SECONDS = 0.2  # between looks at a lesson
+MOST_LISTENERS = 64  # of a lesson
 ALIVE_SECONDS = 15  # after which a stream says that it is still there
 LessonId = Annotated[str, Path(description="as POST /lessons gave it")]
 
@@ -56,12 +57,15 @@ def add_lessons(app: FastAPI, service: Service) -> None:
                 "description": "events `progress`, each with what GET /lessons/{lesson} says",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
-            **failures(404, 422),
+            **failures(404, 422, 429),
         },
     )
     async def events(lesson: LessonId) -> StreamingResponse:
         """The same as it changes, until the lesson has ended."""
-        return StreamingResponse(stream(lessons.find(lesson)), media_type="text/event-stream")
+        found = lessons.find(lesson)
+        if found.listeners >= MOST_LISTENERS:
+            raise Refused(429, "Too many listen to this lesson: ask for its state.", retry_after=5)
+        return StreamingResponse(stream(found), media_type="text/event-stream")
 
     @app.delete(
         "/lessons/{lesson}",
@@ -87,7 +91,16 @@ def begun(lesson: Lesson) -> dict[str, Any]:
 
 
 async def stream(lesson: Lesson) -> AsyncIterator[str]:
-    """Yield what a lesson says as server-sent events, until it has ended."""
+    """Yield what a lesson says as server-sent events, until it has ended; count who listens."""
+    lesson.listeners += 1
+    try:
+        async for event in changes(lesson):
+            yield event
+    finally:
+        lesson.listeners -= 1
+
+
+async def changes(lesson: Lesson) -> AsyncIterator[str]:
     last, quiet = "", 0.0
     while True:
         shown = lesson.as_json()

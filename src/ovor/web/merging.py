@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from ovor.classifier.contents import shared
+from ovor.classifier.contents import check_mergeable
 from ovor.classifier.file import read_model
 from ovor.classifier.model import Classifier
 from ovor.errors import OvorError
 from ovor.web.errors import Refused
 from ovor.web.predictor import ServedModel
 from ovor.web.words import without_paths
+
+MOST_CLASSES = 5000  # the head is solved with matrices of as many rows and columns
 
 
 def read_other(path: Path, name: str, served: ServedModel) -> Classifier:
@@ -19,11 +21,12 @@ def read_other(path: Path, name: str, served: ServedModel) -> Classifier:
     try:
         served.model.exact("merge")
         about = read_model(path).about
-        if shared(about, served.model) is None:
+        check_mergeable(served.model, about)
+        classes = len(served.classes) + sum(len(task.classes) for task in about.tasks)
+        if classes > MOST_CLASSES:
             raise OvorError(
-                f"The models have different backbones or methods ({about.backbone.name}, "
-                f"{about.run.name} and {served.model.network().name}, {served.model.run().name}), "
-                "so they cannot be merged: use models that were made with the same."
+                f"The models have {classes:,} classes together, and at most {MOST_CLASSES:,} are "
+                "merged here: merge the files on the command line (ovor merge)."
             )
         return Classifier.load(path, device=served.model.device, like=served.model)
     except OvorError as error:

@@ -7,6 +7,7 @@ so requests of other origins and for other host names are refused.
 import asyncio
 import ipaddress
 import logging
+import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\s]+))(:[0-9]{1,5})?")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 STALL_SECONDS = 20  # without a byte of a body that is not whole
 DRAIN_SECONDS, DRAIN_BYTES = 2, 2**26
@@ -106,10 +108,12 @@ def renamed(scope: Scope) -> Scope:
 
 
 def name_of(host: str) -> str:
-    """Return a Host header without its port: what forwards another port here is no danger."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """Return a Host header without its port: what forwards another port here is no danger.
+
+    Nothing where it is more than a name and a port, such as localhost:1@evil.example.
+    """
+    found = HOST.fullmatch(host)
+    return (found["address"] or found["name"]) if found else ""
 
 
 def address_of(origin: str) -> str:

@@ -76,6 +76,7 @@ def start_log(debug: bool) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.INFO)
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a line for a broken body
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if debug else logging.CRITICAL)
 
 

@@ -18,6 +18,7 @@ from ovor.web.settings import Limits
 PREDICTION_FIELDS = ("keep",)
 LESSON_FIELDS = ("labels", "epochs", "keep_set_aside", "on_error", "yes")
 CORRECTION_FIELDS = ("label", "was", "yes")
+SMALL_REQUEST = 2**20  # bytes
 FIELD_BYTES = 4096  # of a part that is no image
 HEADER_BYTES = 4096  # of all headers of a part
 OTHER_PARTS = 10  # besides images and their labels
@@ -25,7 +26,10 @@ NAME_LENGTH = 100  # characters shown of a client's name for a file
 
 
 class MemoryBudget:
-    """Bytes that the requests of all clients may occupy in memory together."""
+    """Bytes that the requests of all clients may occupy in memory together.
+
+    A quarter more is there for small requests, so that large ones cannot keep them out.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -38,7 +42,8 @@ class MemoryBudget:
 
         def take(count: int) -> None:
             nonlocal own
-            if self.used + count > self.limit:
+            small = own + count <= SMALL_REQUEST
+            if self.used + count > self.limit * (1.25 if small else 1):
                 raise Refused(
                     429, "Too much is being sent at once: try again in a moment.", retry_after=2
                 )
