@@ -20,7 +20,6 @@ from drawings import draw
 from web.browser import drop, sketch, sun
 
 FIRST, SECOND = ["banana", "candle", "fish"], ["sun", "train"]
-COLOURS = 64
 LESSON = 120_000  # milliseconds that a lesson may take
 DESK, PHONE = ViewportSize(width=960, height=480), ViewportSize(width=375, height=667)
 STRIPS = {
@@ -51,14 +50,14 @@ class Camera:
             height: int = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({**DESK, "height": height})  # so that nothing sticks half-way
             page.wait_for_timeout(600)
-            keep(page.screenshot(), f"page-{name}-{scheme}", COLOURS)
+            keep(page.screenshot(), f"page-{name}-{scheme}")
         page.emulate_media(color_scheme="light")
 
     def keep_phones(self) -> None:
         for scheme in SCHEMES:
             for name, states in STRIPS.items():
                 shots = [self.phones[state, scheme] for state in states]
-                keep(side_by_side(shots), f"page-{name}-{scheme}", COLOURS)
+                keep(side_by_side(shots), f"page-{name}-{scheme}")
 
 
 def page_pictures(browser: Browser) -> None:

@@ -10,9 +10,9 @@ FIGURES = Path(__file__).parent / "figures"
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 
 
-def keep(shot: bytes, name: str, colours: int = 256) -> None:
-    """Write a picture with few colours, which for pages is a fraction of the size."""
-    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+def keep(shot: bytes, name: str) -> None:
+    """Write a picture with 256 colours, which for pages is a fraction of the size."""
+    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     path = FIGURES / f"{name}.png"
     image.save(path, optimize=True)
     if path.stat().st_size >= 150_000:

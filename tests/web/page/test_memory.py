@@ -67,6 +67,15 @@ def test_lines_have_names_image_counts_and_intervals(show: Open) -> None:
     expect(row).to_contain_text(f"0 % ({wilson(0, 4)}) of 4 asked again")
 
 
+def test_what_was_measured_of_an_undone_lesson_is_not_drawn(show: Open) -> None:
+    model = remembered(banana=[4, 4, 1], fish=[4, 4, 4], owl=[4, 4, 4])
+    model["lessons"] = model["lessons"][:2]
+    model["memory"] = model["memory"][:2]
+    page = show(view="memory", model=model)
+    expect(page.locator("#curve .whisker")).to_have_count(4)
+    expect(page.locator(".class-row", has_text="banana")).to_contain_text("100 %")
+
+
 def test_many_classes_are_lines_by_lesson(show: Open) -> None:
     names = [f"class{i}" for i in range(12)]
     model = remembered(**{name: [4] * 12 for name in names})
