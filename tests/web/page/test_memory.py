@@ -117,7 +117,7 @@ def test_the_interval_is_wilsons(show: Open, right: int, images: int) -> None:
         "async ([right, images]) => (await import('/static/interval.js')).inWords(right, images)",
         [right, images],
     )
-    assert said.endswith(f"({wilson(right, images)})")
+    assert said.replace("\xa0", " ").endswith(f"({wilson(right, images)})")
 
 
 def changed(page: Page, words: str) -> None:
@@ -144,6 +144,9 @@ def test_a_class_is_renamed_and_forgotten_when_it_is_confirmed(show: Open) -> No
     expect(dialog).to_contain_text("cannot be undone")
     dialog.get_by_role("button", name="Forget \u201cfish\u201d").click()
     changed(page, "Forgotten.")
+    expect(page.locator("#told").get_by_role("button", name="Close")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="Memory")).to_be_focused()
 
 
 def test_a_rename_to_a_look_alike_is_asked_about(show: Open) -> None:

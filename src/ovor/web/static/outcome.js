@@ -80,5 +80,7 @@ function show(kind, title, words, advice = [], buttons = []) {
   );
   byId("outcome").hidden = false;
   version = current()?.version;
+  const at = document.activeElement;
+  if (at === document.body || !at.checkVisibility()) byId("outcome").focus(); // the form was put away
   announce([title, ...said, ...(advice ?? [])].join(" "));
 }
