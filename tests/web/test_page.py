@@ -96,7 +96,7 @@ def result(page: Page, name: str) -> Locator:
 def answered(page: Page, images: int) -> list[str]:
     """Wait for so many answers, and return the class that each image is most like."""
     said = page.locator(".result .answer")
-    expect(said).to_have_count(images)
+    expect(said).to_have_count(images, timeout=LESSON)
     expect(page.locator(".result [aria-busy]")).to_have_count(0)
     found = [(one.locator("strong").inner_text(), one.inner_text()) for one in said.all()]
     return [text.rpartition(" ")[2] if name == "unknown" else name for name, text in found]
@@ -241,14 +241,14 @@ def test_more_images_of_a_known_class_and_a_new_one_are_taught(ready: Page, tmp_
     done = ready.locator("#outcome")
     expect(done).to_contain_text(": fish (8) and frog (8).", timeout=LESSON)
     expect(done).to_contain_text(
-        re.compile(r"Of new images like these expect [\d.]+ % named right")
+        re.compile(r"Of new images like these expect [\d.]+\s% named right")
     )
     teach(ready, draw(tmp_path / "more", ["frog"], 2, first=40))
     expect(done).to_contain_text(": frog (2).", timeout=LESSON)
     ready.get_by_role("tab", name="Memory").click()
     expect(ready.locator(".class-row", has_text="fish")).to_contain_text("38 images")
     frog = ready.locator(".class-row", has_text="frog")
-    expect(frog).to_contain_text(re.compile(r"10 images.*expect \d+ % \(\d+ to \d+ %\)"))
+    expect(frog).to_contain_text(re.compile(r"10 images.*expect \d+\s% \(\d+ to \d+\s%\)"))
     expect(ready.locator("#curve .note")).to_contain_text(
         "--exam FOLDER (one sub-folder per class)."
     )
@@ -278,7 +278,7 @@ def test_two_classes_are_taught_and_known_while_predictions_go_on(
     done = slow.locator("#outcome")
     expect(done).to_contain_text(": circle (20) and lollipop (20).", timeout=LESSON)
     expect(done).to_contain_text(
-        re.compile(r"named right \(\d+ to \d+ %, by 4 images, not learned from")
+        re.compile(r"named right \(\d+ to \d+\s%, by 4 images, not learned from")
     )
     expect(slow.get_by_label("Class name").nth(0)).to_have_value("")
     slow.get_by_role("link", name="Try it").click()

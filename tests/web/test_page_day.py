@@ -52,7 +52,7 @@ def test_first_classes_a_correction_the_inbox_and_an_undo(browser: Browser, tmp_
 
         owls = draw(tmp_path / "ask", ["owl"], 16)
         drop(page.locator("#ask-zone"), sorted(owls.glob("owl/*")))
-        expect(page.locator(".result .answer")).to_have_count(16)
+        expect(page.locator(".result .answer")).to_have_count(16, timeout=LESSON)
         page.get_by_role("tab", name="Inbox").click()
         boxes = page.locator(".waiting input")
         expect(boxes.nth(4)).to_be_visible()
@@ -135,7 +135,7 @@ def test_images_are_kept_in_a_folder_where_that_is_wanted(browser: Browser, gard
         visited(browser, live.url) as page,
     ):
         drop(page.locator("#ask-zone"), sorted(draw(garden / "c", ["owl"], 12).glob("owl/*")))
-        expect(page.locator(".result .answer")).to_have_count(12)
+        expect(page.locator(".result .answer")).to_have_count(12, timeout=LESSON)
         page.get_by_role("tab", name="Inbox").click()
         expect(page.locator("#inbox-where")).to_contain_text("kept in the folder")
         expect(page.locator(".waiting img").first).to_be_visible()

@@ -10,7 +10,8 @@ from .stub import ALIKE, GARDEN, PHONE, a_model, calls, lesson, row, unknown
 
 
 def draw_something(page: Page) -> None:
-    sketch(page.locator("#pad"), TRIANGLE)
+    """Draw one line, after which the page asks once."""
+    sketch(page.locator("#pad"), TRIANGLE[:1])
     expect(page.locator("#sketch-answer .answer")).to_be_visible()
     expect(page.locator("#sketch-answer")).not_to_have_attribute("aria-busy", "true")
 
@@ -203,6 +204,8 @@ def test_who_may_only_ask_sees_nothing_that_teaches(show: Open) -> None:
     page.goto("/#teach")
     page.reload()
     expect(page.locator("#teach")).to_be_hidden()
+    page = show(model={**GARDEN, "can_teach": False, "learning": "one"})
+    assert not calls(page, "watch")  # the lesson of somebody else is not for them
     page = show(model=a_model(can_teach=False))
     expect(page.locator("#empty")).to_be_visible()
     expect(page.get_by_role("link", name="Teach it")).to_be_hidden()

@@ -89,6 +89,7 @@ def test_the_keyboard_is_enough_to_select_name_and_teach(show: Open) -> None:
     page.keyboard.type("tram")
     press("Enter")
     expect(page.locator(".outcome.good")).to_be_visible()
+    expect(page.locator("#outcome")).to_be_focused()
     assert len(calls(page, "inboxTeach")[0]["ids"]) == 3
 
 

@@ -67,6 +67,15 @@ def test_lines_have_names_image_counts_and_intervals(show: Open) -> None:
     expect(row).to_contain_text(f"0 % ({wilson(0, 4)}) of 4 asked again")
 
 
+def test_what_was_measured_of_an_undone_lesson_is_not_drawn(show: Open) -> None:
+    model = remembered(banana=[4, 4, 1], fish=[4, 4, 4], owl=[4, 4, 4])
+    model["lessons"] = model["lessons"][:2]
+    model["memory"] = model["memory"][:2]
+    page = show(view="memory", model=model)
+    expect(page.locator("#curve .whisker")).to_have_count(4)
+    expect(page.locator(".class-row", has_text="banana")).to_contain_text("100 %")
+
+
 def test_many_classes_are_lines_by_lesson(show: Open) -> None:
     names = [f"class{i}" for i in range(12)]
     model = remembered(**{name: [4] * 12 for name in names})
@@ -108,7 +117,7 @@ def test_the_interval_is_wilsons(show: Open, right: int, images: int) -> None:
         "async ([right, images]) => (await import('/static/interval.js')).inWords(right, images)",
         [right, images],
     )
-    assert said.endswith(f"({wilson(right, images)})")
+    assert said.replace("\xa0", " ").endswith(f"({wilson(right, images)})")
 
 
 def changed(page: Page, words: str) -> None:
@@ -135,6 +144,9 @@ def test_a_class_is_renamed_and_forgotten_when_it_is_confirmed(show: Open) -> No
     expect(dialog).to_contain_text("cannot be undone")
     dialog.get_by_role("button", name="Forget \u201cfish\u201d").click()
     changed(page, "Forgotten.")
+    expect(page.locator("#told").get_by_role("button", name="Close")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="Memory")).to_be_focused()
 
 
 def test_a_rename_to_a_look_alike_is_asked_about(show: Open) -> None:

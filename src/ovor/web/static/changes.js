@@ -8,14 +8,18 @@ import { ask, withConsent } from "./question.js";
 /** Do a change, and say what came of it or why not. */
 async function change(words, run) {
   const before = classesOf(current());
+  tell("One moment…");
   try {
     const model = await run();
-    if (!model) return;
-    adopt(model);
-    tell(`${words} ${difference(before, classesOf(model))}`.trim());
+    if (model) {
+      adopt(model);
+      tell(`${words} ${difference(before, classesOf(model))}`.trim());
+    } else byId("told").hidden = true;
   } catch (error) {
     tell(error.message, true);
   }
+  // What was pressed may be gone with its class; the keyboard goes on from here.
+  if (document.activeElement === document.body) byId("told").querySelector("button")?.focus();
 }
 
 /** What has changed between two lists of classes, in a sentence or none. */
@@ -35,6 +39,7 @@ export function tell(words, bad = false) {
   const close = el("button", { type: "button", class: "quiet", text: "Close" });
   close.addEventListener("click", () => {
     byId("told").hidden = true;
+    document.querySelector("[role=tab][aria-selected=true]").focus();
   });
   byId("told").className = `told${bad ? " bad" : ""}`;
   byId("told").replaceChildren(el("span", { text: words }), close);

@@ -11,10 +11,10 @@ export function interval(right, images) {
   return [100 * Math.max(0, middle - half), 100 * Math.min(1, middle + half)];
 }
 
-export const shareOf = (percent) => `${percent.toFixed(percent % 1 ? 1 : 0)} %`;
+export const shareOf = (percent) => `${percent.toFixed(percent % 1 ? 1 : 0)} %`;
 
 /** Such as "75 % (30 to 95 %)". */
 export function inWords(right, images) {
   const [low, high] = interval(right, images).map(Math.round);
-  return `${Math.round((100 * right) / images)} % (${low} to ${high} %)`;
+  return `${Math.round((100 * right) / images)} % (${low} to ${high} %)`;
 }

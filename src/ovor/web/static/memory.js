@@ -13,9 +13,12 @@ const EXACT =
 
 const MOST = 8; // lines by class; more classes are drawn by lesson
 
+/** Whether a point is of the model's own past; one of a lesson that was undone may still be there. */
+const past = (model) => (point) => point.lessons <= model.lessons.length;
+
 /** Lines of what was asked again after the lessons, the same images each time: by class, or by lesson. */
 function linesOf(model) {
-  const asked = model.memory.map((line) => ({ ...line, points: line.points.filter(({ by }) => by === "exam") }));
+  const asked = model.memory.map((line) => ({ ...line, points: line.points.filter(({ by }) => by === "exam").filter(past(model)) }));
   const byClass = asked.filter(({ points }) => points.length);
   if (byClass.length <= MOST) return byClass.map(({ name, points }) => ({ name, points }));
   return model.lessons
@@ -24,7 +27,7 @@ function linesOf(model) {
 }
 
 const groupPoints = (model, lesson) =>
-  model.exams.flatMap(({ lessons, groups }) =>
+  model.exams.filter(past(model)).flatMap(({ lessons, groups }) =>
     groups.filter((one) => one.lesson === lesson).map(({ images, right }) => ({ lessons, images, right })),
   );
 

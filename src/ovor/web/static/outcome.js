@@ -45,11 +45,11 @@ function done(state, model) {
 
 /** What to expect of new images, by the report of a lesson. */
 function expected({ by, judged, expected: share, interval, chance, of_taught: taught }) {
-  if (share == null && taught != null) return `Of the images that it was taught it names ${taught} % right, which promises nothing for others.`;
+  if (share == null && taught != null) return `Of the images that it was taught it names ${taught} % right, which promises nothing for others.`;
   if (share == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
   const [low, high] = interval.map(Math.round);
   const how = by === "held-out" ? "not learned from" : "each judged by all others";
-  return `Of new images like these expect ${share} % named right (${low} to ${high} %, by ${counted(judged, "image")}, ${how}; guessing gives ${Math.round(chance)} %).`;
+  return `Of new images like these expect ${share} % named right (${low} to ${high} %, by ${counted(judged, "image")}, ${how}; guessing gives ${Math.round(chance)} %).`;
 }
 
 /** What became of older classes. */
@@ -80,5 +80,7 @@ function show(kind, title, words, advice = [], buttons = []) {
   );
   byId("outcome").hidden = false;
   version = current()?.version;
+  const at = document.activeElement;
+  if (at === document.body || !at.checkVisibility()) byId("outcome").focus(); // the form was put away
   announce([title, ...said, ...(advice ?? [])].join(" "));
 }

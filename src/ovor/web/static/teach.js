@@ -197,7 +197,7 @@ export function startTeach() {
     byId("images-advice").textContent = model.drawing
       ? "Ten drawings a class are a start, white on black; you may draw them here."
       : "Ten photographs a class are a start.";
-    if (model.learning && !isFollowing()) follow(model.learning);
+    if (model.learning && model.can_teach && !isFollowing()) follow(model.learning);
     update();
   });
 }
