@@ -93,7 +93,9 @@ def test_python_saves_beside_it_too_and_no_name_is_used_twice(world: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "put", [lambda path: path.unlink(), lambda path: path.write_bytes(b"no model")], ids=str
+    "put",
+    [lambda path: path.unlink(), lambda path: path.write_bytes(b"no model")],
+    ids=["gone", "no model"],
 )
 def test_a_file_that_is_gone_is_written_and_one_that_is_no_model_stays(
     world: Path, put: Callable[[Path], object]
