@@ -182,6 +182,7 @@ def run(folder: Path, argv: list[str], environ: dict[str, str], out: int, files:
     os.dup2(out, 1)
     os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND), 2)
     if files:
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # which are open for other tests
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     sys.argv, sys.stdout, sys.stderr = argv, os.fdopen(1, "w"), os.fdopen(2, "w", 1)
     main()
