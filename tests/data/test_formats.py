@@ -88,7 +88,7 @@ def test_without_a_reader_a_sentence_says_what_to_install(
 def test_uploads_are_never_opened_as_either(tmp_path: Path) -> None:
     content = saved("AVIF")
     assert to_image(_file(tmp_path, content)).size == FLAT.size  # even once it can be read
-    with pytest.raises(UnusableImage, match="is not an image: send JPEG, PNG"):
+    with pytest.raises(UnusableImage, match=r"x\.avif is AVIF: send JPEG, PNG"):
         decode_upload("x.avif", content, Limits(), light=False)
     with pytest.raises(UnidentifiedImageError):
         upright_rgb(content)
@@ -97,8 +97,14 @@ def test_uploads_are_never_opened_as_either(tmp_path: Path) -> None:
 def test_an_upload_that_is_an_archive_or_a_table_is_no_image(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         file.writestr("cat/1.png", saved("PNG"))
-    for content in ((tmp_path / "a.zip").read_bytes(), b"path,label\n/etc/passwd,cat\n"):
-        with pytest.raises(UnusableImage, match="is not an image"):
+    table = b"path,label\n/etc/passwd,cat\n"
+    for content, kind in (
+        ((tmp_path / "a.zip").read_bytes(), "an archive"),
+        (table, "not an image"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "an SVG drawing"),
+        (box(b"isom"), "a video"),
+    ):
+        with pytest.raises(UnusableImage, match=f"x is {kind}: send JPEG"):
             decode_upload("x", content, Limits(), light=False)
 
 

@@ -50,7 +50,7 @@ def test_a_bad_image_among_good_ones_has_its_own_error(shared: Live) -> None:
     good = drawn("banana", 2)
     rows = shared.predict(good[0], b"<html>", good[1]).json()["predictions"]
     assert [row.get("label") for row in rows] == ["banana", None, "banana"]
-    assert rows[1]["error"].startswith("1.png is not an image: send JPEG, PNG")
+    assert rows[1]["error"].startswith("1.png is a web page: send JPEG, PNG")
     assert set(rows[1]) == {"image", "error"}
 
 

@@ -7,7 +7,7 @@ import re
 
 from PIL import Image, UnidentifiedImageError
 
-from ovor.data.formats import reason
+from ovor.data.formats import HEAD, kind_of, reason
 from ovor.data.images import upright_rgb
 from ovor.errors import one_line
 from ovor.web.settings import Limits
@@ -64,8 +64,9 @@ def decode(name: str, content: bytes, limits: Limits, light: bool) -> Image.Imag
             413, f"{name} takes more memory than an image is given here: make it smaller."
         ) from error
     except UnidentifiedImageError as error:
+        kind = kind_of(content[:HEAD], name) or "not an image"
         raise UnusableImage(
-            415, f"{name} is not an image: send JPEG, PNG, WebP, GIF, BMP or TIFF."
+            415, f"{name} is {kind}: send JPEG, PNG, WebP, GIF, BMP or TIFF."
         ) from error
     except Exception as error:  # Pillow's decoders raise a dozen kinds for a broken file
         raise unreadable(name, reason(error)[:200]) from error
