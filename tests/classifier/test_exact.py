@@ -1,10 +1,13 @@
 """What judges the answers of exact sums, written down and read again."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from drawings import draw
+from ovor import Classifier
 from ovor.classifier.calibration import Calibration
 from ovor.classifier.exact import Exact
 from ovor.learners.discriminant import (
@@ -57,3 +60,15 @@ def test_what_does_not_fit_the_model_is_refused(novelty: Novelty) -> None:
     del state["novelty.kernel"]
     with pytest.raises(ValueError, match="missing"):
         Exact.of_state(state, WIDTH, 3)
+
+
+def test_one_image_of_a_new_class_leaves_the_unknown_as_it_was(tmp_path: Path) -> None:
+    """Its mean is hardly known. That may not change what is far from the other classes."""
+    taught = draw(tmp_path / "taught", ["banana", "fish", "sun"], 40)
+    strangers = draw(tmp_path / "strangers", ["owl", "stairs"], 10)
+    model = Classifier("embedded").learn(taught)
+    before = model.classify(strangers).unknown.sum()
+    one = next(draw(tmp_path / "one", ["triangle"], 1).rglob("*.png"))
+    after = model.correct([one], "triangle").classify(strangers).unknown.sum()
+    assert before >= 15
+    assert after >= before - 2

@@ -14,7 +14,7 @@ from ovor.classifier.rejection import DistanceJudge
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
-from ovor.learners.discriminant import Mixture, Novelty, halved, whole
+from ovor.learners.discriminant import Discriminant, Mixture, Novelty, halved, whole
 from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, Moments
 
 HALVED = ("novelty.weights", "novelty.axes")  # in half precision in files, with scales
@@ -92,7 +92,21 @@ class Solved:
     """A head solved from sums, with what judging by leave-one-out takes."""
 
     mixture: Mixture
+    plain: Discriminant
+    """with the ridge of classes of one size, by which the unknown is told"""
     novelty: Novelty
+
+
+def for_distances(head: Discriminant) -> Discriminant:
+    """Return the discriminants that distances are measured by.
+
+    Their ridge does not grow with the smallest class, as that of the head does: one image of a new
+    class would change all distances, and those of earlier images would no longer say what is far.
+    """
+    unequal = head.scatter.inequality
+    if unequal < 1 + 1e-9:
+        return head
+    return Discriminant.of(head.scatter, head.spectrum, head.ridge / unequal)
 
 
 def solved(learner: Analytic, moments: Moments) -> Solved:
@@ -101,7 +115,8 @@ def solved(learner: Analytic, moments: Moments) -> Solved:
     try:
         learner.moments = moments
         mixture = learner.solve()
-        return Solved(mixture, Novelty.of(mixture.discriminant))
+        plain = for_distances(mixture.discriminant)
+        return Solved(mixture, plain, Novelty.of(plain))
     except BaseException as error:
         learner.moments = before[0]
         learner.set_head(*before[1:])
@@ -157,5 +172,5 @@ def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor,
         some = steps.double() / FEATURE_STEPS
         squares = head.spectrum.squares(head.apart(some, of_them))
         logits.append(now.mixture.without(some, of_them, squares))
-        distances.append(now.novelty.without(head, some, of_them, squares))
+        distances.append(now.novelty.without(now.plain, some, of_them, squares))
     return torch.cat(logits), torch.cat(distances)

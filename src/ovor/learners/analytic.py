@@ -127,7 +127,8 @@ class Analytic(FirstTaskTuning):
             around = self.outliers.around(scatter.centre)
             scatter.within.add_(around, alpha=self.options.outliers)
         spectrum = Spectrum.of(scatter)
-        ridge = choose_ridge(scatter, spectrum)
+        # Cross-validation goes by the average class; where there are smaller ones, more is needed.
+        ridge = choose_ridge(scatter, spectrum) * scatter.inequality
         mixture = Mixture.of(Discriminant.of(scatter, spectrum, ridge))
         discriminant = mixture.discriminant
         weights = discriminant.weights @ mixture.mixing

@@ -55,6 +55,14 @@ class Scatter:
         return self.images / self.classes
 
     @property
+    def inequality(self) -> float:
+        """How much more uncertain the class means are than if all classes were of one size.
+
+        They are as uncertain as 1 / counts, on average, and not as one over the average count.
+        """
+        return float(self.counts.mean() * (1 / self.counts).mean())
+
+    @property
     def freedom(self) -> float:
         """Images beyond the first of each class."""
         return max(self.images - self.classes, 1.0)
@@ -85,11 +93,7 @@ class Spectrum:
 
 
 def choose_ridge(scatter: Scatter, spectrum: Spectrum) -> float:
-    """Choose by generalised cross-validation of the balanced regression, from the sums alone.
-
-    Where classes differ in size, their means are as uncertain as 1 / counts, on average, and not as
-    one over the average count, which cross-validation goes by: the ridge grows by the ratio.
-    """
+    """Choose by generalised cross-validation of the balanced regression, from the sums alone."""
     scale = spectrum.values.mean().clamp(min=1e-12)
     values = spectrum.values / scale
     along = scatter.deviations @ spectrum.vectors.double()  # C, p
@@ -103,8 +107,7 @@ def choose_ridge(scatter: Scatter, spectrum: Spectrum) -> float:
         parameters <= FREEDOM * (scatter.images - 1), rest / room.square(), torch.inf
     )
     best = RIDGES[-1] if not error.isfinite().any() else RIDGES[int(error.argmin())]
-    unequal = scatter.counts.mean() * (1 / scatter.counts).mean()
-    return float((best * scale * unequal).clamp(min=1e-9))
+    return float((best * scale).clamp(min=1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +274,7 @@ class Novelty:
 
     @classmethod
     def of(cls, discriminant: Discriminant) -> "Novelty":
-        """Return what tells the unknown, by the same discriminants that tell the classes."""
+        """Return what tells the unknown by these discriminants."""
         scatter, gram, kernel = discriminant.scatter, discriminant.gram, discriminant.kernel
         spectrum, eye = discriminant.spectrum, torch.eye(len(gram), dtype=torch.double)
         measure = 1 / (spectrum.values + discriminant.ridge)
@@ -288,8 +291,10 @@ class Novelty:
         slopes = 2 * (eye - kernel @ gram)
         spread = (slopes * (noise @ slopes)).sum(0).mean() + 2 * usual.square().sum()
         lengths, chance = discriminant.lengths[0], discriminant.uncertainty / scatter.counts
-        among = ((gram @ kernel) * gram).sum(1).mean() + (kernel * noise).sum()
-        level = (chance - lengths).mean() + among + usual.sum()
+        # Of small classes the lengths are mostly chance: they count by their images.
+        share = scatter.counts / scatter.counts.sum()
+        among = share @ ((gram @ kernel) * gram).sum(1) + (kernel * noise).sum()
+        level = share @ (chance - lengths) + among + usual.sum()
         # What files hold of the large ones; a model must say the same after it was saved.
         weights = whole(*halved(discriminant.weights))
         # As many columns as ever, so that no number of images is in the shapes of a file.
