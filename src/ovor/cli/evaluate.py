@@ -163,8 +163,8 @@ def sure(found: dict[str, Any]) -> str:
     apart, bias = known["error"], known["bias"]
     words = (
         f"It is {known['confidence']:.1f} % sure on average, and {found['accuracy']:.1f} % right; "
-        f"the two are {apart:.1f} points apart (calibration error; by chance alone "
-        f"{known['by_chance']:.1f})"
+        f"among images of like confidence the two are {apart:.1f} points apart (calibration "
+        f"error; by chance alone {known['by_chance']:.1f})"
     )
     if apart < known["by_chance"] + CLOSE:
         return f"{words}: its confidence can be taken as it is."

@@ -222,8 +222,8 @@ def calibration(found: Found) -> Section | None:
         return None
     words = (
         "Images by how sure the model was of its answer, and how many of them are right. On the "
-        "dashed line it is as often right as it is sure; below, it is too sure. On average the two "
-        f"are {known['error']:.1f} points apart; so few images would give "
+        "dashed line it is as often right as it is sure; below, it is too sure. Bar by bar the "
+        f"two are {known['error']:.1f} points apart; so few images would give "
         f"{known['by_chance']:.1f} by chance alone."
     )
     return Section("How sure it is", [words], charts=[charts.calibration(rows)])

@@ -100,7 +100,7 @@ function howWell(model, name, images, expected) {
   if (asked) return [track(asked.right, asked.images), said(`${inWords(asked.right, asked.images)} of ${asked.images} asked again`)];
   if (expected == null) return [said(model.exact ? "too few images to say what to expect" : "")];
   const right = (expected * images) / 100;
-  return [track(right, images), said(`expect ${inWords(right, images)}`)];
+  return [track(right, images), said(`expect ${inWords(right, images)}, as it was when its images came`)];
 }
 
 /** A scale from 0 to 100 % with the accuracy as a mark and its interval as a band. */
