@@ -127,3 +127,11 @@ def test_the_card_goes_when_something_else_was_changed(show: Open, drawings: Pat
     expect(page.locator(".learned")).to_be_visible()
     page.get_by_role("tab", name="Teach").click()
     expect(page.locator("#outcome")).to_be_hidden()  # its undo would undo the correction
+
+
+def test_a_lesson_that_came_second_is_said_to_be_refused(show: Open, drawings: Path) -> None:
+    busy = {"status": 409, "error": "Another lesson is going on: wait."}
+    page = show(view="teach", lesson=done(), refuse={"teach": busy})
+    teach(page, drawings / "owl")
+    expect(page.locator("#problems")).to_contain_text("Yours was not taken: press Learn again")
+    expect(page.get_by_label("Class name").nth(0)).to_have_value("owl")

@@ -24,7 +24,8 @@ onModel((model) => {
 /** Show how a lesson has ended. */
 export async function showOutcome(state) {
   const model = await refresh();
-  byId("problems").hidden = true; // they were about another time
+  const problems = byId("problems");
+  if (!problems.classList.contains("stays")) problems.hidden = true; // they were about another time
   if (state.state === "done") done(state, model);
   else if (state.state === "cancelled") show("", "Cancelled.", ["The model is as it was before."]);
   else show("poor", "This was not learned.", [state.error, ...state.notes]);

@@ -104,6 +104,7 @@ async function learn(event) {
   for (const own of all()) own.pressed = true;
   update();
   byId("problems").hidden = true;
+  byId("problems").classList.remove("stays");
   if (problems().length) {
     showProblems(problems());
     return;
@@ -126,7 +127,9 @@ async function learn(event) {
     if (error.name === "AbortError") return;
     if (error.status === 409) await refresh(); // of someone else: its progress is shown
     blameAll(images, error.images ?? []);
-    showProblems([error.images ? error.message.replace(/ Or send on_error=skip.*$/, "") : error.message]);
+    const busy = error.status === 409 ? " Yours was not taken: press Learn again when it has ended." : "";
+    showProblems([(error.images ? error.message.replace(/ Or send on_error=skip.*$/, "") : error.message) + busy]);
+    byId("problems").classList.toggle("stays", Boolean(busy)); // also when the other one ends
   }
 }
 
