@@ -209,3 +209,13 @@ def test_who_may_only_ask_sees_nothing_that_teaches(show: Open) -> None:
     page = show(model=a_model(can_teach=False))
     expect(page.locator("#empty")).to_be_visible()
     expect(page.get_by_role("link", name="Teach it")).to_be_hidden()
+
+
+def test_a_whole_folder_can_be_chosen(show: Open, drawings: Path) -> None:
+    (drawings / "owl/notes.txt").write_text("no image")
+    page = show()
+    expect(page.locator("#ask-folder-choose")).to_have_text("Choose a folder")
+    page.locator("#ask-folder").set_input_files(drawings)
+    images = len(list(drawings.rglob("*.png")))
+    expect(page.locator("#results > li")).to_have_count(images)
+    (drawings / "owl/notes.txt").unlink()

@@ -3,7 +3,7 @@
 import { Answer, inWords, predict } from "./answer.js";
 import { announce, byId, chip, counted, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
-import { chooses, isPicture, takesDrops } from "./files.js";
+import { chooses, chosenFolder, isPicture, takesDrops } from "./files.js";
 import { lookAgain } from "./inbox.js";
 import { classesOf, onModel } from "./model.js";
 import { putAside } from "./teach.js";
@@ -130,6 +130,7 @@ export function startAsk() {
     addImages(found.filter(({ file, path }) => !path || isPicture(file)).map(({ file }) => file));
   takesDrops(byId("ask"), take);
   chooses(byId("ask-choose"), byId("ask-files"), (input) => addImages([...input.files]));
+  chooses(byId("ask-folder-choose"), byId("ask-folder"), (input) => take(chosenFolder(input)));
   byId("results-clear").addEventListener("click", clearResults);
   drawing = new Answer(byId("sketch-answer"), { most: 3, later: putAside });
   pad = new Pad(byId("pad"), drawn);

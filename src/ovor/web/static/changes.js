@@ -50,7 +50,7 @@ export function tell(words, bad = false) {
 export async function undo(what = "the last change") {
   const sure = await ask({
     title: `Undo ${what}?`,
-    words: ["The model becomes what it was before its last change, whoever made it. A second undo takes this one back."],
+    words: ["The model becomes what it was before its last change, whoever made it. A second undo takes this one back. Images that were taught from the inbox do not come back there."],
     choices: [["undo", "Undo"]],
   });
   if (!sure) return;

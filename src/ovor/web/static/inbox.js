@@ -5,7 +5,7 @@ import { tell } from "./changes.js";
 import { announce, byId, counted, el, paint, percent } from "./dom.js";
 import { follow, isFollowing } from "./lesson.js";
 import { current, onModel } from "./model.js";
-import { withNames } from "./question.js";
+import { ask, withNames } from "./question.js";
 
 let boxes = []; // the check boxes of the images, in the order of the page
 let last = null; // the box that was clicked before, where a range begins
@@ -162,6 +162,12 @@ async function teach(event) {
 
 async function throwAway() {
   const gone = ids();
+  const sure = await ask({
+    title: `Throw away ${counted(gone.length, "image")}?`,
+    words: ["Nothing is learned from them, and they do not come back."],
+    choices: [["throw", "Throw away"]],
+  });
+  if (!sure) return;
   try {
     await backend.inboxThrowAway(gone);
     await lookAgain();
