@@ -384,6 +384,8 @@ def test_the_keyboard_is_enough(ready: Page, pictures: Path) -> None:
     choosers[0].set_files(pictures / "sun/070.png")
     expect(result(ready, "070.png").locator("strong")).to_have_text("sun")
     press("Tab")
+    expect(ready.locator("#ask-folder-choose")).to_be_focused()
+    press("Tab")
     expect(ready.get_by_role("button", name="Clear the list")).to_be_focused()
     press("Enter")
     expect(ready.get_by_role("button", name="Choose images")).to_be_focused()
