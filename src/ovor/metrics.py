@@ -2,15 +2,18 @@
 
 Row t, column i holds the accuracy in percent on task i's test data after task t; above the
 diagonal there is nothing (NaN). A_T and F_T are the paper's (Sec. 5); papers differ, so check
-which of these a published number is.
+which of these a published number is. And how sure a share of few images is.
 """
 
 from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]  # T, T
+NORMAL = NormalDist().inv_cdf(0.975)  # standard deviations that 95 % are within
 
 
 def accuracy_matrix(rows: Sequence[Sequence[float]]) -> Matrix:
@@ -67,3 +70,16 @@ def all_metrics(accuracy: Matrix, test_images: Sequence[int]) -> dict[str, float
         "coda_forgetting": coda_forgetting(accuracy),
         "backward_transfer": backward_transfer(accuracy),
     }
+
+
+def wilson(right: float, count: float) -> tuple[float, float]:
+    """Return the 95 % interval, in percent, of a share of which `right` of `count` were seen.
+
+    Wilson's, which stays within 0 and 100 and is of use for a handful of images too.
+    """
+    if not count:
+        return 0.0, 100.0
+    share, weight = right / count, NORMAL**2 / count
+    middle = (share + weight / 2) / (1 + weight)
+    half = NORMAL * sqrt(share * (1 - share) / count + weight / (4 * count)) / (1 + weight)
+    return max(0.0, 100 * (middle - half)), min(100.0, 100 * (middle + half))

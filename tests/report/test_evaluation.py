@@ -11,10 +11,10 @@ from command import ovor
 from drawings import draw
 from ovor import Classifier
 from ovor.data.images import to_image
+from ovor.metrics import wilson
 from ovor.report import page
 from ovor.report.evaluation import Subject, report_on, subject_of
 from ovor.report.pictures import thumbnail
-from ovor.report.statistics import wilson
 from report.test_browser import CUT_OFF, MARKS, SCALED, is_dark, opened
 from report.test_report import LOADED, Page
 

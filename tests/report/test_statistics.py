@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 from scipy.stats import binomtest, ttest_rel
 
-from ovor.report.statistics import Difference, paired, student_t, wilson
+from ovor.metrics import wilson
+from ovor.report.statistics import Difference, paired, student_t
 
 VALUES = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3))
 

@@ -44,6 +44,7 @@ def evaluate(
     answers = np.array([number[p.likeliest] for p in found])
     confidences = np.array([p.confidence for p in found])
     right = answers == truth
+    where = [known.images.called(i) for i in range(len(found))]
     margins = np.array([p.margin for p in found])
     task_of = np.repeat(np.arange(len(model.task_sizes_)), model.task_sizes_)
     result: dict[str, Any] = {
@@ -58,7 +59,7 @@ def evaluate(
             {"class": names[label], **counted(right, margins, truth == label)}
             for label in np.unique(truth)
         ],
-        "confusions": confusions(truth, answers, confidences, names, where(known)),
+        "confusions": confusions(truth, answers, confidences, names, where),
         "calibration": calibration(right, confidences),
         "notes": list(known.notes),
     }
@@ -85,14 +86,6 @@ def by_lesson(right: NDArray[np.bool_], margins: Floats, lesson: Any) -> list[di
     return [
         {"lesson": int(number) + 1, **counted(right, margins, lesson == number)}
         for number in np.unique(lesson)
-    ]
-
-
-def where(known: Lesson) -> list[str]:
-    """Return what to call each image: its path, or its number."""
-    return [
-        str(item) if isinstance(item, str) or hasattr(item, "name") else f"image {i}"
-        for i, item in enumerate(known.images.items)
     ]
 
 

@@ -152,11 +152,7 @@ def judged(
             distances, logits, of_them, alike / alike.mean(), max(old, 0.0)
         )
         shares = calibrated(logits, *calibration.confidence()).exp()
-    items = lesson.images.items
-    where = [
-        str(items[i]) if isinstance(items[i], str) or hasattr(items[i], "name") else f"image {i}"
-        for i in numbers.tolist()
-    ]
+    where = [lesson.images.called(i) for i in numbers.tolist()]
     learned = torch.ones(len(rows), dtype=torch.bool)
     learned[found.left_out] = False  # whose classes are as they were
     taught = torch.unique(rows[learned]).tolist()

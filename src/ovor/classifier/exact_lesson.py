@@ -94,7 +94,7 @@ def learn_exactly(
     now = solved(learner, moments)
     everything = torch.from_numpy(rows)
     calibration, report = judged(now, found, lesson, everything, names, calibration)
-    report["left_out"] = [str(lesson.images.items[i]) for i in found.left_out]
+    report["left_out"] = [lesson.images.called(i) for i in found.left_out]
     older = estimated(lost_to(learner, names, len(new), report) if known and new else [])
     report = with_verdict(report, older, len(names), exact=True)
     model._exact = Exact(now.novelty, calibration, digests)

@@ -14,25 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ovor.classifier.evaluate import evaluate
-from ovor.classifier.labels import Labels
+from ovor.classifier.answers import Answers
 from ovor.classifier.prediction import (
     Names,
-    Predictions,
     Scores,
     View,
-    as_columns,
     check_scores,
-    predict_images,
 )
 from ovor.config import Transform
 from ovor.data.class_names import check_stored
-from ovor.data.images import spread
-from ovor.data.labelled import Labels as Labelling
-from ovor.data.task_data import OnError
 from ovor.data.transforms import test_view
 from ovor.errors import OvorError
-from ovor.events import Listener, silent
 
 SCHEMA = 1
 ERRORS = 3  # and nothing less is worth a line of onnxruntime's log
@@ -43,7 +35,7 @@ SEALED = len(SEAL) + 64
 INSTALL = "install it with: pip install 'ovor[onnx]'"
 
 
-class OnnxClassifier:
+class OnnxClassifier(Answers):
     """Predicts as the `Classifier` that was exported, without torch and without its backbone."""
 
     def __init__(self, session: Any, about: dict[str, Any]) -> None:
@@ -102,27 +94,6 @@ class OnnxClassifier:
     def task_sizes_(self) -> list[int]:
         """The number of classes of each task."""
         return [len(task) for task in self.about["tasks"]]
-
-    def predict(self, X: Any) -> Labels:  # noqa: N803
-        """Return the likeliest class of each image, as `Classifier.predict` does."""
-        return Labels.of(self.classify(X))
-
-    def classify(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences, and which images are unknown: an array each."""
-        return as_columns(predict_images(self, spread(X)))
-
-    def evaluate(
-        self,
-        source: Any,
-        labels: Labelling | None = None,
-        *,
-        unknown: Any = None,
-        rename: dict[str, str] | None = None,
-        on_error: OnError = "stop",
-        listen: Listener = silent,
-    ) -> dict[str, Any]:
-        """Return what `ovor evaluate --json` prints, as `Classifier.evaluate` does."""
-        return evaluate(self, source, unknown, rename or {}, on_error, listen, labels)
 
     def view(self, image: Image.Image) -> View:
         """Return what the network sees of an image."""

@@ -11,41 +11,27 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ovor.classifier.answers import Answers
 from ovor.classifier.changes import Changes
-from ovor.classifier.evaluate import evaluate
-from ovor.classifier.labels import Labels
 from ovor.classifier.prediction import (
-    Predictions,
     Scores,
     View,
-    as_columns,
     batches,
     predict_images,
 )
 from ovor.classifier.rejection import EnergyJudge, Judge
 from ovor.data.class_names import as_name
 from ovor.data.images import spread, to_image
-from ovor.data.labelled import Labels as Labelling
-from ovor.data.task_data import OnError
 from ovor.data.transforms import normalised, test_view
 from ovor.errors import OvorError
-from ovor.events import Listener, silent
 from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
 
 
-class Predictor(Changes):
+class Predictor(Answers, Changes):
     """A classifier that can be asked."""
 
     _judge: tuple[tuple[float, object], Judge] | None = None  # and what it was made of
-
-    def predict(self, X: Any) -> Labels:  # noqa: N803
-        """Return the likeliest class of each of a folder's images, or of given images."""
-        return Labels.of(self.classify(X))
-
-    def classify(self, X: Any) -> Predictions:  # noqa: N803
-        """Return labels, confidences, and which images are unknown: an array each."""
-        return as_columns(predict_images(self, spread(X)))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of every class, in the order of `classes_`: images, classes."""
@@ -66,23 +52,6 @@ class Predictor(Changes):
                 f"There are {len(found)} images and {len(truth)} labels: give one label each."
             )
         return float(np.average(found == truth, weights=sample_weight))
-
-    def evaluate(
-        self,
-        source: Any,
-        labels: Labelling | None = None,
-        *,
-        unknown: Any = None,
-        rename: dict[str, str] | None = None,
-        on_error: OnError = "stop",
-        listen: Listener = silent,
-    ) -> dict[str, Any]:
-        """Return what `ovor evaluate --json` prints; shares are in percent.
-
-        The images are given in any of the ways that `learn` takes them; those of a folder `test`
-        beside `train`. `unknown` are images of other things, which it should not know.
-        """
-        return evaluate(self, source, unknown, rename or {}, on_error, listen, labels)
 
     @torch.no_grad()
     def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803

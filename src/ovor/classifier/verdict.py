@@ -8,22 +8,18 @@ more answers are wrong than most would put up with, from GOOD on few are.
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from ovor.metrics import wilson
+
 Verdict = Literal["good", "fair", "poor"]
 
 GOOD, POOR = 0.75, 0.4  # of the way from guessing to perfect
 MUCH = 5.0  # points that older classes lost on average, for a lesson not to be good
 FEW = 20  # points between the ends of an interval that is called wide
-NORMAL = 1.96  # standard deviations that 95 % are within
 
 
 def interval(right: float, images: int) -> list[float] | None:
-    """Return the percentages between which the true share lies, 19 times of 20 (Wilson's)."""
-    if not images:
-        return None
-    share, z = right / images, NORMAL**2 / images
-    middle = (share + z / 2) / (1 + z)
-    half = (z * share * (1 - share) + z * z / 4) ** 0.5 / (1 + z)
-    return [round(100 * max(0.0, middle - half), 1), round(100 * min(1.0, middle + half), 1)]
+    """Return the percentages between which the true share lies, 19 times of 20, rounded."""
+    return [round(end, 1) for end in wilson(right, images)] if images else None
 
 
 def chance(classes: int) -> float:

@@ -53,6 +53,9 @@ class Content:
         return self.name
 
 
+NAMED = (str, Path, Packed, Content)  # images that say where they are from
+
+
 @dataclass(frozen=True, eq=False)
 class Pictures(Images):
     """Labelled images of any kind that `to_image` takes, converted when they are asked for."""
@@ -63,6 +66,11 @@ class Pictures(Images):
 
     def image(self, index: int) -> Image.Image:
         return to_image(self.items[index])
+
+    def called(self, index: int) -> str:
+        """Return what to call an image in a list: its path, or its number where it has none."""
+        item = self.items[index]
+        return str(item) if isinstance(item, NAMED) else f"image {index}"
 
 
 def to_image(picture: Picture) -> Image.Image:
@@ -104,8 +112,7 @@ def settled(picture: Picture) -> Picture:
 
 def called(picture: Picture) -> str:
     """Return what a sentence calls an image: its path, if it has one."""
-    named = isinstance(picture, str | Path | Packed | Content)
-    return str(picture) if named else "an image in memory"
+    return str(picture) if isinstance(picture, NAMED) else "an image in memory"
 
 
 def decode(source: Encoded, name: object) -> Image.Image:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from ovor.metrics import wilson
 from ovor.report.runs import Finished, Row
-from ovor.report.statistics import wilson
 
 TASK_NAMES = 3  # classes by which a task is known
 

@@ -10,6 +10,7 @@ from ovor.classifier.model import Classifier
 from ovor.classifier.prediction import Predictor
 from ovor.data.images import to_image
 from ovor.errors import OvorError
+from ovor.metrics import wilson
 from ovor.report import evaluation_charts as charts
 from ovor.report.cards import EXAMPLES, TAKEN_FOR, Card, Picture, Taken
 from ovor.report.content import Content
@@ -18,7 +19,6 @@ from ovor.report.pictures import thumbnail
 from ovor.report.records import rounded
 from ovor.report.runs import listing
 from ovor.report.sections import WORST, Section
-from ovor.report.statistics import wilson
 from ovor.report.summary import share
 from ovor.report.tables import MOST_NAMES, Cell, Table, name_cell
 from ovor.report.vega import Records

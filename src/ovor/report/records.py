@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.summary import changes as changes_of
+from ovor.metrics import wilson
 from ovor.report.classes import TASK_NAMES, names_of, task_classes, task_images
 from ovor.report.numbers import METRICS
 from ovor.report.runs import Finished, Row, listing
-from ovor.report.statistics import wilson
 from ovor.report.timing import PHASES, seconds_by_phase
 from ovor.report.vega import Records
 

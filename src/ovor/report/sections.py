@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ovor.metrics import wilson
 from ovor.report import charts, records, tables
 from ovor.report.cards import Card, card_of
 from ovor.report.classes import (
@@ -12,7 +13,6 @@ from ovor.report.classes import (
     task_images,
 )
 from ovor.report.runs import Group, Row, listing
-from ovor.report.statistics import wilson
 from ovor.report.tables import Table
 from ovor.report.vega import Chart, Records
 

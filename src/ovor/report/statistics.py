@@ -1,14 +1,12 @@
-"""How sure a number is: differences over paired seeds, and shares of few images, with intervals."""
+"""How sure a number is: differences over paired seeds, with intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import cos, pi, sin, sqrt, tan
-from statistics import NormalDist
 
 import numpy as np
 
 CONFIDENCE = 0.95
-NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,3 @@ def probability_within(angle: float, freedom: int) -> float:
         term *= cos(angle) ** 2 * k / (k + 1)
     area = sin(angle) * total
     return 2 / pi * (angle + area) if odd else area
-
-
-def wilson(right: float, count: float) -> tuple[float, float]:
-    """Return the 95 % interval, in percent, of a share of which `right` of `count` were seen.
-
-    Wilson's, which stays within 0 and 100 and is of use for a handful of images too.
-    """
-    if not count:
-        return 0.0, 100.0
-    share, weight = right / count, NORMAL**2 / count
-    middle = (share + weight / 2) / (1 + weight)
-    half = NORMAL * sqrt(share * (1 - share) / count + weight / (4 * count)) / (1 + weight)
-    return max(0.0, 100 * (middle - half)), min(100.0, 100 * (middle + half))

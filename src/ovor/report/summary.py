@@ -7,9 +7,9 @@ from importlib.resources import files
 from statistics import fmean, pstdev
 from typing import Any
 
+from ovor.metrics import wilson
 from ovor.report.classes import ClassFigures, task_images
 from ovor.report.runs import Finished, Group, Row
-from ovor.report.statistics import wilson
 
 JOINT = "joint"  # the method that learns all data at once
 MOST_LOST = 3  # classes that are named
