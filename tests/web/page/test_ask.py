@@ -97,6 +97,16 @@ def test_a_wrong_answer_is_put_right_by_a_known_class(show: Open) -> None:
     assert len(calls(page, "predict")) == 1  # the answer came with the correction
 
 
+def test_an_answer_to_half_a_drawing_is_not_put_right(show: Open) -> None:
+    page = show(delay=600)
+    draw_something(page)
+    sketch(page.locator("#pad"), TRIANGLE[1:])
+    expect(page.locator("#sketch-answer .looking")).to_be_visible()
+    expect(page.locator("#sketch .wrong")).to_be_disabled()
+    expect(page.locator("#sketch .wrong")).to_be_enabled()
+    assert len(calls(page, "predict")) == 2
+
+
 def test_a_correction_can_be_taken_back_or_corrected(show: Open) -> None:
     page = show()
     draw_something(page)

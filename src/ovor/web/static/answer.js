@@ -48,12 +48,17 @@ export class Answer {
     Object.assign(this, { place, most, later });
   }
 
-  /** What was said before stays until there is something else to say. */
+  /** What was said before stays until there is something else to say, but nothing can be done with it. */
   pending(words) {
     this.place.setAttribute("aria-busy", "true");
+    for (const control of this.controls()) control.disabled = true;
     this.place.querySelector(".looking")?.remove();
     if (!this.place.querySelector(".answer")) this.place.replaceChildren();
     this.place.prepend(el("p", { class: "looking", text: words }));
+  }
+
+  controls() {
+    return this.place.querySelectorAll("button, input");
   }
 
   say(...nodes) {
@@ -114,8 +119,6 @@ export class Answer {
       return;
     }
     const { file, taught } = this;
-    const controls = [...form.querySelectorAll("button, input")];
-    for (const control of controls) control.disabled = true;
     form.querySelector(".error").textContent = "";
     this.pending("Learning…");
     try {
@@ -125,16 +128,16 @@ export class Answer {
       });
       if (file !== this.file) return; // the drawing is another one by now
       if (done) this.learned(done, name);
-      else this.again(form, controls, "");
+      else this.again(form, "");
     } catch (error) {
-      if (file === this.file) this.again(form, controls, error.message);
+      if (file === this.file) this.again(form, error.message);
     }
   }
 
-  again(form, controls, words) {
+  again(form, words) {
     this.place.removeAttribute("aria-busy");
     this.place.querySelector(".looking")?.remove();
-    for (const control of controls) control.disabled = false;
+    for (const control of this.controls()) control.disabled = false;
     form.querySelector(".error").textContent = words;
     form.querySelector("button, input").focus();
   }
