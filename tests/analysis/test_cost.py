@@ -51,6 +51,7 @@ PARAMETERS = {
     "adam-adapter": ADAPTERS + FIRST_HEAD,
     "adam-ssf": SSF + FIRST_HEAD,
     "ranpac": ADAPTERS + FIRST_HEAD,
+    **dict.fromkeys(("loranpac", "klda", "randumb", "fecam", "anacp"), 0),
     "slca": VIT + LINEAR,
     "l2": 12 * QKV + LINEAR,
     "apt": 24 * DIM + LINEAR,
@@ -60,13 +61,32 @@ PARAMETERS = {
     "finetune": VIT + LINEAR,
 }
 MEANS = CLASSES * DIM
+RANK, N, N2 = 2000, 5000, 2000  # LoRanPAC's singular vectors, AnaCP's random features
+
+
+def sums(width: int) -> int:
+    """Count and sum of each class, half of a symmetric matrix, and what is gone."""
+    return CLASSES * (1 + width) + width * (width + 1) // 2 + 2
+
+
+def fourier(width: int) -> int:
+    """Directions, phases, the kernel's width; sums; the head."""
+    return (DIM + 1) * width + 1 + sums(width) + CLASSES * (width + 1)
+
+
 KEPT = {  # besides what was learned
     "oneprompt": 0,
-    # Counts and sums of the classes, half of a symmetric matrix, what is gone, and the head.
-    "analytic": CLASSES * (1 + WIDTH) + WIDTH * (WIDTH + 1) // 2 + 2 + CLASSES * (WIDTH + 1),
+    "analytic": sums(WIDTH) + CLASSES * (WIDTH + 1),  # and the head
     "simplecil": MEANS,
     "adam-ssf": 2 * MEANS,  # of both networks side by side
     "ranpac": M * M + 2 * M * CLASSES + DIM * M,  # Gram matrix, sums and weights, projection
+    # Projection, singular vectors and values, sums and weights, how many images.
+    "loranpac": DIM * M + M * RANK + RANK + 2 * M * CLASSES + 1,
+    "klda": fourier(5000),
+    "randumb": fourier(M),
+    "fecam": CLASSES * (1 + DIM + DIM**2),
+    # Two random layers, their heads, the sums of the first, and the Gaussians.
+    "anacp": DIM * (N + N2) + N * DIM + N2 * CLASSES + N**2 + N * CLASSES + sums(DIM),
     "slca": MEANS + CLASSES * DIM**2 + LINEAR,  # Gaussians, and the aligned head
     "l2": 12 * QKV,  # the attention of the task before
     "apt": 24 * DIM,  # the average
@@ -144,6 +164,11 @@ BEYOND = {
     "adam-adapter": (2, ADAPTING + PROTOTYPES),
     "adam-ssf": (2, PROTOTYPES),  # folded into the weights
     "ranpac": (1, ADAPTING + DIM * M + M * CLASSES),
+    "loranpac": (1, DIM * M + M * CLASSES),
+    "klda": (1, DIM * 5000 + 5000 * CLASSES),
+    "randumb": (1, DIM * M + M * CLASSES),
+    "fecam": (1, CLASSES * DIM**2),
+    "anacp": (1, DIM * N + N * DIM + DIM * N2 + N2 * CLASSES),
     "slca": (1, HEAD),
     "l2": (1, HEAD),
     "apt": (1, HEAD),
