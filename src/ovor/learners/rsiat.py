@@ -42,7 +42,7 @@ class RsiatOptions(SsiatOptions):
     apart: Weight = 1.5
     """alpha: how much pushing classes apart weighs beside pulling one together"""
     warm_up: Annotated[int, Field(ge=0)] = 4
-    """epochs in which that weight grows from 0"""
+    """epochs in which `steer` grows to its weight"""
     hold: Weight = 3.0
     """beta: weight of the distance between features and their projection from before the task"""
     orthogonal: Weight = 1.5
