@@ -70,6 +70,10 @@ OWN: dict[str, list[Options]] = {
     "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
+    "apt": [{"lr": (1e-3, 3e-3, 1e-2)}],
+    "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
+    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
 }
 
 
@@ -134,7 +138,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--methods", nargs="+", choices=OWN, help="these; what else was found stays")
+    parser.add_argument(
+        "--methods", nargs="+", choices=OWN, help="these; what else was found stays"
+    )
     args = parser.parse_args()
     if args.methods:
         kept = json.loads(FILE.read_text())
@@ -144,7 +150,7 @@ def main() -> None:
         chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
         own = {}
     for method in args.methods or OWN:
-        steps = [((method,), step) for step in OWN[method]]
+        steps: Steps = [((method,), step) for step in OWN[method]]
         own[method], more = search(steps, {}, with_own, args.out, args.jobs)
         measured += more
     record: dict[str, Any] = {

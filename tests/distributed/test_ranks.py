@@ -124,6 +124,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "l2p": {"match": "sample"},
     "l2p batch": {"match": "batch"},
     "dualprompt": {},
+    "apt": {},
     "coda-p": {"ortho": 0.1},  # a penalty that is no mean over images
     "l2": {"weight": 1.0},  # another
     "linear": {},
@@ -139,6 +140,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "ranpac repetition": {"projection": 20},
     "slca": {},
     "a-prompt": {},
+    "ssiat": {"samples": 20},
+    "rsiat": {"samples": 20, "warm_up": 1},
+    "ease": {},
 }
 UNTRAINED = ("simplecil", "loranpac", "klda", "randumb", "fecam", "anacp")
 
@@ -231,6 +235,7 @@ def test_the_result_is_that_of_one_process(name: str, size: int, done: Done) -> 
         assert many[key] == one[key]
     limits = dict.fromkeys((*UNTRAINED, "l2p batch"), 0.0)  # these share no sum
     limits |= dict.fromkeys(("adam-adapter", "ranpac", "slca", "a-prompt"), CLOSE_BY_SGD)
+    limits |= dict.fromkeys(("ssiat", "rsiat", "ease"), CLOSE_BY_SGD)
     limit = limits.get(name.removesuffix(" repetition"), CLOSE)
     assert difference(done[size] / name, done[1] / name) <= limit
 

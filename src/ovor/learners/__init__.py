@@ -13,6 +13,7 @@ from ovor.learners.analytic import Analytic
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
+from ovor.learners.ease import Ease
 from ovor.learners.fecam import Fecam
 from ovor.learners.finetune import L2, Finetune, Joint
 from ovor.learners.klda import Klda
@@ -21,8 +22,10 @@ from ovor.learners.loranpac import LoRanPac
 from ovor.learners.prompt import PromptLearner
 from ovor.learners.randumb import RanDumb
 from ovor.learners.ranpac import RanPac
+from ovor.learners.rsiat import Rsiat
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca
+from ovor.learners.ssiat import Ssiat
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
@@ -41,6 +44,9 @@ LEARNERS: dict[str, type[Learner]] = {
     "fecam": Fecam,
     "anacp": AnaCp,
     "slca": Slca,
+    "ssiat": Ssiat,
+    "rsiat": Rsiat,
+    "ease": Ease,
     "l2": L2,
     "a-prompt": APrompt,
     "finetune": Finetune,
