@@ -17,6 +17,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Channels = float | tuple[float, float, float]
 Scenario = Literal["classes", "repetition", "stream"]
+Shift = Literal["none", "ink", "light"]
 
 REMOVED_FROM_NPOS = {"per_class": False, "sample": 0}  # older files have them, at these defaults
 
@@ -145,6 +146,11 @@ class Run:
         tuple[Count, Count] | None, tyro.conf.arg(metavar="FEW MANY", help_behavior_hint="")
     ] = None
     """unequal classes, with FEW to MANY training images; the seed says which has how many"""
+    label_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of training images with the label of another class of their task"""
+    shift: Shift = "none"
+    """how tasks differ in their look, from the first, unchanged, to the last: ink (drawn thicker,
+    and rotated), light (blurred, and darker); test images look as their task's training images"""
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
@@ -211,6 +217,10 @@ class Run:
         said: list[str] = [] if self.scenario == "classes" else [self.scenario]
         if self.imbalance is not None:
             said.append(f"imbalance {self.imbalance[0]} to {self.imbalance[1]}")
+        if self.label_noise:
+            said.append(f"label noise {self.label_noise:g}")
+        if self.shift != "none":
+            said.append(f"shift {self.shift}")
         return tuple(said)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from ovor.config import Npos, Run, Scenario, Transform, Vor
+from ovor.config import Npos, Run, Scenario, Shift, Transform, Vor
 from ovor.errors import OvorError
 
 ALIASES = {"ovor": "oneprompt+vor", "ovor-deep": "oneprompt-deep+vor"}
@@ -202,7 +202,13 @@ def settings(data: str, method: str, vor: str = "paper", tasks: int | None = Non
     )
 
 
-def in_scenario(run: Run, scenario: Scenario, imbalance: tuple[int, int] | None = None) -> Run:
+def in_scenario(
+    run: Run,
+    scenario: Scenario,
+    imbalance: tuple[int, int] | None = None,
+    label_noise: float = 0.0,
+    shift: Shift = "none",
+) -> Run:
     """Return the run with its images coming in another way; a stream has one epoch."""
     if scenario == "stream" and run.vor:
         raise OvorError(
@@ -210,7 +216,14 @@ def in_scenario(run: Run, scenario: Scenario, imbalance: tuple[int, int] | None 
             f"once: choose {run.method}, without +vor, or another method."
         )
     epochs = 1 if scenario == "stream" else run.epochs
-    return replace(run, scenario=scenario, imbalance=imbalance, epochs=epochs)
+    return replace(
+        run,
+        scenario=scenario,
+        imbalance=imbalance,
+        label_noise=label_noise,
+        shift=shift,
+        epochs=epochs,
+    )
 
 
 def usual_backbone(method: str | None) -> str:

@@ -16,6 +16,7 @@ from ovor.data import load_dataset
 from ovor.data.cache import cached
 from ovor.data.orders import ORDERS
 from ovor.data.scenarios import arrange
+from ovor.data.shift import shifted
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import load_backbone
@@ -157,9 +158,10 @@ def prepare(
         torch.set_num_threads(run.threads)
     dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
     order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
-    single = at_once(run.method)
-    sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
-    tasks = arrange(split(dataset, order, sizes), run)
+    sizes = task_sizes(len(order), run.tasks, run.task_sizes)
+    dataset = shifted(dataset, order, sizes, run.shift, run.seed)
+    own = (len(order),) if at_once(run.method) else sizes
+    tasks = arrange(split(dataset, order, own), run, sizes)
     for number, task in enumerate(tasks):
         if not len(task.test):
             names = ", ".join(dataset.class_names[c] for c in task.classes)
