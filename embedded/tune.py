@@ -5,7 +5,8 @@ steps chose. First what all prompts share, then what each other method has of it
 measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py repeats the choice,
 and a test compares the two.
 
-    python embedded/tune.py
+    python embedded/tune.py            all of it
+    python embedded/tune.py --only apt ssiat   what these methods have of their own
 """
 
 import argparse
@@ -60,6 +61,10 @@ OWN: dict[str, list[Options]] = {
     "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
+    "apt": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
+    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
 }
 
 
@@ -124,22 +129,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", nargs="+", default=[], choices=OWN, metavar="METHOD")
     args = parser.parse_args()
-    chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
-    own = {}
-    for method, steps in OWN.items():
-        own[method], more = search(
-            [((method,), step) for step in steps], {}, with_own, args.out, args.jobs
-        )
-        measured += more
-    record: dict[str, Any] = {
-        "data": DATA,
-        "seeds": SEEDS,
-        "chosen": chosen,
-        "own": own,
-        "measured": measured,
-    }
-    Path(__file__).with_name("tuning.json").write_text(json.dumps(record, indent=1) + "\n")
+    path = Path(__file__).with_name("tuning.json")
+    record: dict[str, Any] = json.loads(path.read_text()) if args.only else {}
+    if not args.only:
+        chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
+        record = {"data": DATA, "seeds": SEEDS, "chosen": chosen, "own": {}, "measured": measured}
+    for method in args.only or OWN:
+        steps: Steps = [((method,), step) for step in OWN[method]]
+        record["own"][method], more = search(steps, {}, with_own, args.out, args.jobs)
+        others = [one for one in record["measured"] if list(one["methods"]) != [method]]
+        record["measured"] = others + more
+        path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,13 @@ from ovor.training.features import Features, still_images
 from ovor.training.loop import evaluate, learn_epochs
 
 NAMES = [name + vor for name in METHODS for vor in ("", "+vor") if not vor or takes_vor(name)]
-MOVED_HEADS = {"a-prompt", "finetune", "joint"}  # later tasks change what they learned of earlier
+MOVED_HEADS = {
+    "a-prompt",
+    "finetune",
+    "joint",
+    "ssiat",
+    "rsiat",
+}  # later tasks change what they learned of earlier
 SMALL = {"ranpac": {"projection": 50}}  # the default is for real features
 
 

@@ -1,11 +1,13 @@
 """The plain pre-norm vision transformer, with timm's parameter names.
 
-It takes key/value prefixes per layer (prefix tuning, Sec. 3) and gives the CLS feature after the
-final norm. The last block is computed for the CLS query only, since nothing else of it is read.
+It takes key/value prefixes per layer (prefix tuning, Sec. 3), or vectors to add to the class
+token's key and value, and gives the CLS feature after the final norm. The last block is computed
+for the CLS query only, since nothing else of it is read.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +16,15 @@ from torch import Tensor, nn
 from ovor.encoders.base import KEPT_BLOCK, Encoder
 from ovor.errors import OvorError
 
-Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
+
+class Added(NamedTuple):
+    """What is added to the class token's own key and value, instead of tokens before all others."""
+
+    key: Tensor  # (B or 1), 1, D
+    value: Tensor
+
+
+Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D; or `Added`
 Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
 
 
@@ -94,6 +104,9 @@ class Attention(nn.Module):
             # Already keys and values: no norm, projection or position (docs/methods.md, prefixes).
             # Here and below `x.shape[0]`, not `len(x)`: an export would keep that as a number.
             pk, pv = (self.heads(p.to(k.dtype).expand(x.shape[0], -1, -1)) for p in prefix)
+            if isinstance(prefix, Added):
+                pk, k = pk + k[:, :, :1], k[:, :, 1:]
+                pv, v = pv + v[:, :, :1], v[:, :, 1:]
             k, v = torch.cat([pk, k], dim=2), torch.cat([pv, v], dim=2)
         out = F.scaled_dot_product_attention(q, k, v)
         return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]

@@ -12,12 +12,15 @@ from ovor.learners.analytic import Analytic
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
+from ovor.learners.ease import Ease
 from ovor.learners.finetune import L2, Finetune, Joint
 from ovor.learners.linear import LinearProbe
 from ovor.learners.prompt import PromptLearner
 from ovor.learners.ranpac import RanPac
+from ovor.learners.rsiat import Rsiat
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca
+from ovor.learners.ssiat import Ssiat
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
@@ -31,6 +34,9 @@ LEARNERS: dict[str, type[Learner]] = {
     "adam-ssf": AperSsf,
     "ranpac": RanPac,
     "slca": Slca,
+    "ssiat": Ssiat,
+    "rsiat": Rsiat,
+    "ease": Ease,
     "l2": L2,
     "a-prompt": APrompt,
     "finetune": Finetune,

@@ -65,6 +65,9 @@ class Learner(nn.Module):
         """Return a new optimiser of what the current task may change."""
         return torch.optim.Adam(self.learnable() or nothing(), lr=run.lr)
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Be told which epoch of the task comes next, where a loss depends on it."""
+
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the training loss of a batch; labels count from the task's first class."""
         raise NotImplementedError
