@@ -5,8 +5,8 @@ steps chose. First what all prompts share, then what each other method has of it
 measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py repeats the choice,
 and a test compares the two.
 
-    python embedded/tune.py            all of it
-    python embedded/tune.py --only apt ssiat   what these methods have of their own
+    python embedded/tune.py
+    python embedded/tune.py --methods klda randumb
 """
 
 import argparse
@@ -25,6 +25,7 @@ from ovor.experiments.grid import folder_of, run_grid
 from ovor.experiments.tables import Row
 from ovor.presets import settings
 
+FILE = Path(__file__).with_name("tuning.json")
 DATA = "quickdraw-dev"
 SEEDS = [0, 1]
 Choice = dict[str, Any]
@@ -55,13 +56,21 @@ OWN: dict[str, list[Options]] = {
     "adam-finetune": [FIRST_TASK],
     "adam-adapter": [FIRST_TASK],
     "ranpac": [{"options.projection": (1000, 4000)}],
+    "loranpac": [{"options.truncation": (0.25, 0.5, 0.75)}],
+    "klda": [{"options.gamma": (0.1, 0.3, 1.0)}, {"options.ridge": (1e-3, 1e-2, 1e-1)}],
+    "randumb": [{"options.gamma": (0.1, 0.3, 1.0)}],
+    "fecam": [
+        {"options.variance": (0.1, 1.0, 10.0), "options.correlation": (0.0, 1.0)},
+        {"options.tukey": (0.5, 1.0)},
+    ],
+    "anacp": [{"options.separation": (0.25, 0.5, 1.0)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
     "linear": [{"lr": (1e-3, 3e-3, 1e-2, 3e-2)}],
     "l2": [{"options.slowdown": (0.01, 0.1)}, {"options.weight": (0.1, 1.0, 10.0)}],
     "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
-    "apt": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "apt": [{"lr": (1e-3, 3e-3, 1e-2)}],
     "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
     "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
     "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
@@ -129,19 +138,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", nargs="+", default=[], choices=OWN, metavar="METHOD")
+    parser.add_argument(
+        "--methods", nargs="+", choices=OWN, help="these; what else was found stays"
+    )
     args = parser.parse_args()
-    path = Path(__file__).with_name("tuning.json")
-    record: dict[str, Any] = json.loads(path.read_text()) if args.only else {}
-    if not args.only:
+    if args.methods:
+        kept = json.loads(FILE.read_text())
+        chosen, own = kept["chosen"], kept["own"]
+        measured = [one for one in kept["measured"] if one["methods"][0] not in args.methods]
+    else:
         chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
-        record = {"data": DATA, "seeds": SEEDS, "chosen": chosen, "own": {}, "measured": measured}
-    for method in args.only or OWN:
+        own = {}
+    for method in args.methods or OWN:
         steps: Steps = [((method,), step) for step in OWN[method]]
-        record["own"][method], more = search(steps, {}, with_own, args.out, args.jobs)
-        others = [one for one in record["measured"] if list(one["methods"]) != [method]]
-        record["measured"] = others + more
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        own[method], more = search(steps, {}, with_own, args.out, args.jobs)
+        measured += more
+    record: dict[str, Any] = {
+        "data": DATA,
+        "seeds": SEEDS,
+        "chosen": chosen,
+        "own": own,
+        "measured": measured,
+    }
+    FILE.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -121,11 +121,12 @@ class Run:
     """One experiment: a method on a sequence of tasks, with one seed."""
 
     method: str = "oneprompt"
-    """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, linear, slca or l2, each also with +vor
-    for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
+    """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, apt, linear, slca or l2, each also with
+    +vor for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
     oneprompt-deep+vor); analytic (exact class sums, no training), simplecil, adam-finetune,
-    adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, a-prompt (experimental); the
-    bounds finetune (lower) and joint (upper: all classes as one task)"""
+    adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, loranpac, klda, randumb, fecam,
+    anacp, ssiat, rsiat, ease (as many passes as tasks), a-prompt (experimental); the bounds
+    finetune (lower) and joint (upper: all classes as one task)"""
     options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """options of the method's own, by name"""
     vor: Vor | None = None
@@ -138,8 +139,8 @@ class Run:
     """classes in each task, instead of equal tasks"""
     scenario: Scenario = "classes"
     """how training images come: classes (each task brings new classes with all their images),
-    repetition (with half of them; later tasks bring the others, which analytic, simplecil, adam-*,
-    ranpac and joint can learn), stream (every image is seen once: one epoch, no second look)"""
+    repetition (with half of them; later tasks bring the others, which joint and methods that keep
+    sums can learn), stream (every image is seen once: one epoch, no second look)"""
     imbalance: Annotated[
         tuple[Count, Count] | None, tyro.conf.arg(metavar="FEW MANY", help_behavior_hint="")
     ] = None

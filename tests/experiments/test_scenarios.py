@@ -25,14 +25,13 @@ from ovor.experiments.tables import Row, sections
 from ovor.learners import METHODS, at_once, looks_again, returning
 from ovor.presets import in_scenario, settings
 from ovor.report.make import of_grid
-from tiny import OPTIONS
+from tiny import NARROW
 
 ABLE = [name for name in METHODS if returning(name)]
 
 
 def of(tiny_run: Run, method: str, **changes: Any) -> Run:
-    options = OPTIONS["ranpac"] if method == "ranpac" else {}
-    return replace(tiny_run, method=method, vor=None, options=options, **changes)
+    return replace(tiny_run, method=method, vor=None, options=NARROW.get(method, {}), **changes)
 
 
 class StopError(Exception):

@@ -8,14 +8,19 @@ from ovor.config import Run
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError, explain
+from ovor.learners.anacp import AnaCp
 from ovor.learners.analytic import Analytic
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.ease import Ease
+from ovor.learners.fecam import Fecam
 from ovor.learners.finetune import L2, Finetune, Joint
+from ovor.learners.klda import Klda
 from ovor.learners.linear import LinearProbe
+from ovor.learners.loranpac import LoRanPac
 from ovor.learners.prompt import PromptLearner
+from ovor.learners.randumb import RanDumb
 from ovor.learners.ranpac import RanPac
 from ovor.learners.rsiat import Rsiat
 from ovor.learners.simplecil import SimpleCil
@@ -33,6 +38,11 @@ LEARNERS: dict[str, type[Learner]] = {
     "adam-adapter": AperAdapter,
     "adam-ssf": AperSsf,
     "ranpac": RanPac,
+    "loranpac": LoRanPac,
+    "klda": Klda,
+    "randumb": RanDumb,
+    "fecam": Fecam,
+    "anacp": AnaCp,
     "slca": Slca,
     "ssiat": Ssiat,
     "rsiat": Rsiat,

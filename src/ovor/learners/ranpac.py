@@ -107,16 +107,20 @@ class RanPac(FirstTaskTuning):
 def choose_ridge(h: Tensor, y: Tensor) -> float:
     """Return the ridge with the least square error on the last fifth, fitted on the rest.
 
-    In the dual problem one eigendecomposition of n x n and one product serve all 17, instead of
-    17 solves of M x M.
+    One eigendecomposition and one product serve all 17, instead of 17 solves of M x M: of n x n, in
+    the dual problem, or of M x M where that is less.
     """
     cut = max(1, int(0.8 * len(h)))
     fit, test = h[:cut].double(), h[cut:].double()
     if not len(test):
         return 1.0
-    values, vectors = torch.linalg.eigh(fit @ fit.T)
-    towards = vectors.T @ y[:cut].double()  # n, classes
-    across = (test @ fit.T) @ vectors  # test, n
+    targets = y[:cut].double()
+    if len(fit) > fit.shape[1]:
+        values, vectors = torch.linalg.eigh(fit.T @ fit)
+        towards, across = vectors.T @ (fit.T @ targets), test @ vectors
+    else:
+        values, vectors = torch.linalg.eigh(fit @ fit.T)
+        towards, across = vectors.T @ targets, (test @ fit.T) @ vectors
     ridges = torch.tensor(RIDGES, device=h.device, dtype=torch.double)
     weights = towards.unsqueeze(1) / (values.clamp(min=0)[:, None] + ridges).unsqueeze(-1)
     found = (across @ weights.flatten(1)).unflatten(1, weights.shape[1:])  # test, 17, classes
