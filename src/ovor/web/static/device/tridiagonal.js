@@ -69,7 +69,7 @@ export function solver(diagonal, beside, shift) {
 /** Eigenvectors of some eigenvalues, a row each, by inverse iteration; close ones are kept apart. */
 export function eigenvectors(diagonal, beside, values) {
   const n = diagonal.length;
-  const size = diagonal.reduce((most, x, i) => Math.max(most, Math.abs(x) + Math.abs(beside[i])), 1e-300);
+  const size = diagonal.reduce((most, x, i) => Math.max(most, Math.abs(x) + Math.abs(beside[i])), 1e-30);
   const found = [];
   let last = -Infinity;
   let seed = 1;
