@@ -19,6 +19,9 @@ from ovor.data.transforms import channels
 from ovor.errors import OvorError
 
 KIND = "ovor classifier"
+Names = tuple[str, ...]
+INPUTS: Names = ("images",)
+OUTPUTS: Names = ("logits", "margins")
 TOLERANCE = 1e-4
 LIMIT = 2_000_000_000  # bytes: protobuf, which ONNX files are written in, ends at 2 GB
 
@@ -102,10 +105,12 @@ def describe(model: Classifier, transform: Transform) -> dict[str, Any]:
     }
 
 
-def to_proto(graph: Graph, example: Tensor) -> Any:
+def to_proto(
+    graph: nn.Module, example: Tensor, inputs: Names = INPUTS, outputs: Names = OUTPUTS
+) -> Any:
     """Return the graph as an ONNX message that takes any number of images."""
     try:
-        program = to_program(graph, example)
+        program = to_program(graph, example, inputs, outputs)
     except Exception as error:  # every stage of the exporter has errors of its own
         raise OvorError(
             f"torch {torch.__version__} cannot write this model as ONNX ({type(error).__name__}): "
@@ -124,7 +129,9 @@ def to_proto(graph: Graph, example: Tensor) -> Any:
 
 
 @torch.no_grad()
-def to_program(graph: Graph, example: Tensor) -> Any:
+def to_program(
+    graph: nn.Module, example: Tensor, inputs: Names = INPUTS, outputs: Names = OUTPUTS
+) -> Any:
     """Return the graph as torch's exporter writes it, traced with an example of its input."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter about itself
@@ -133,14 +140,14 @@ def to_program(graph: Graph, example: Tensor) -> Any:
         traced = torch.export.export(
             graph,
             (example,),
-            dynamic_shapes={"images": {0: torch.export.Dim.DYNAMIC}},
+            dynamic_shapes={name: {0: torch.export.Dim.DYNAMIC} for name in inputs},
             strict=False,
         )
         return torch.onnx.export(
             traced,
             dynamo=True,
-            input_names=["images"],
-            output_names=["logits", "margins"],
+            input_names=list(inputs),
+            output_names=list(outputs),
             verbose=False,
         )
 
