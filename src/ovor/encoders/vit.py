@@ -4,18 +4,16 @@ It takes key/value prefixes per layer (prefix tuning, Sec. 3) and gives the CLS 
 final norm. The last block is computed for the CLS query only, since nothing else of it is read.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import KEPT_BLOCK, Encoder
+from ovor.encoders.base import KEPT_BLOCK
+from ovor.encoders.prefixed import Prefix, Prefixed, Prefixes
 from ovor.errors import OvorError
-
-Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
-Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,9 @@ class PatchEmbed(nn.Module):
         return self.proj(images)  # type: ignore[no-any-return]  # B, D, rows, cols
 
 
-class VisionTransformer(Encoder):
+class VisionTransformer(Prefixed):
+    arch: Architecture
+
     def __init__(self, arch: Architecture) -> None:
         super().__init__()
         self.arch = arch
@@ -187,9 +187,6 @@ class VisionTransformer(Encoder):
             tokens = block(tokens, prefixes.get(layer), 1 if layer == last else None)
         # Under bf16 autocast the feature, and all that follows it, is float32.
         return self.norm(tokens[:, 0].to(self.norm.weight.dtype))  # type: ignore[no-any-return]
-
-    def forward(self, images: Tensor, prefixes: Prefixes | None = None) -> Tensor:
-        return self.encode(self.embed(images), prefixes)
 
     def input_size(self, wanted: int) -> int:
         return self.arch.input_size(wanted)
