@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from ovor.encoders.bert import LENGTHS, PAD, Bert, BertArchitecture
+from ovor.data.tokens import TextModality
+from ovor.encoders.bert import LENGTHS, Bert, BertArchitecture
 from ovor.encoders.prefixed import Prefix
 from ovor.learners import build_learner
 from ovor.prompts import PROMPTS
 from rounding import rounding
+from small_texts import tokenizer
 
 TINY = BertArchitecture(
     vocabulary=50, positions=64, embed_dim=16, depth=5, num_heads=2, mlp_dim=24, eps=1e-12
@@ -20,7 +22,8 @@ TINY = BertArchitecture(
 
 @pytest.fixture
 def network() -> Bert:
-    network = Bert(TINY).requires_grad_(False).eval()
+    reads = TextModality(tokenizer().to_str().encode())
+    network = Bert(TINY, reads, b"").requires_grad_(False).eval()
     draw = torch.Generator().manual_seed(0)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.4, generator=draw)
@@ -28,8 +31,8 @@ def network() -> Bert:
 
 
 def texts(*lengths: tuple[int, ...]) -> Tensor:
-    """Return ids of texts, each of windows that are so long."""
-    found = torch.full((len(lengths), max(map(len, lengths)), TINY.positions), PAD)
+    """Return tokens of texts, each of windows that are so long."""
+    found = torch.zeros(len(lengths), max(map(len, lengths)), TINY.positions, dtype=torch.int64)
     draw = torch.Generator().manual_seed(1)
     for text, windows in zip(found, lengths, strict=True):
         for window, length in zip(text, windows, strict=False):
@@ -71,7 +74,7 @@ def test_a_block_with_a_prefix_is_plain_attention_to_it_and_to_the_tokens(networ
     ids = texts((9,))[0]
     given = prefixes(1, 4, (0,))
     found = network.hidden(ids[:, :12], 0, given)[0][0, :9]  # with three places of nothing
-    x = network.norm(network.word_embed(ids[0, :9]) + network.pos_embed[:9])
+    x = network.norm(network.word_embed(ids[0, :9] - 1) + network.pos_embed[:9])
     assert_same(network, found, by_hand(network, 0, x, given[0]))
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ovor.data.base import Dataset, Images, Integers
+from ovor.data.base import Dataset, Integers, Items
 from ovor.errors import OvorError
 
 Rows = list[tuple[str, str]]  # texts and the names of their classes
 
 
 @dataclass(frozen=True, eq=False)
-class Texts(Images):
+class Texts(Items):
     """Texts with their labels."""
 
     texts: list[str]
