@@ -57,6 +57,12 @@ class Dataset:
     class_names: tuple[str, ...]
     train: Items
     test: Items
+    unknown: Items | None = None
+    """of no class, where a data set has such to test what is said of them"""
+
+    def drawn(self, seed: int) -> "Dataset":
+        """Return the data set as a run of this seed splits it: most have one split for all."""
+        return self
 
 
 def chance(path: PurePath) -> float:

@@ -57,6 +57,15 @@ class Encoder(nn.Module):
         """
         raise NotImplementedError
 
+    @property
+    def width(self) -> int:
+        """How wide the one feature is that `forward` returns."""
+        return self.widths[-1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return one feature of each image (B, width), for methods that read no depths."""
+        return self.depths(images, (len(self.widths) - 1,))
+
     def batch(self, size: int) -> int:
         """Return how many items of this size the memory near a processor likes at once."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ovor.config import Transform
 from ovor.data.tokens import TextModality
-from ovor.encoders.base import Encoder
+from ovor.encoders.prefixed import Prefix, Prefixed, Prefixes, with_prefix
 from ovor.errors import OvorError
 
 SHORTEST = 8  # tokens of a window
@@ -44,9 +44,15 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(dim, 3 * dim)
         self.proj = nn.Linear(dim, dim)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        shape = (*x.shape[:2], self.num_heads, -1)
-        q, k, v = (part.view(shape).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+    def heads(self, x: Tensor) -> Tensor:
+        size = x.shape[2] // self.num_heads
+        return x.view(*x.shape[:2], self.num_heads, size).transpose(1, 2)  # B, H, N, D/H
+
+    def forward(self, x: Tensor, mask: Tensor, prefix: Prefix | None) -> Tensor:
+        q, k, v = map(self.heads, self.qkv(x).chunk(3, dim=-1))
+        if prefix is not None:  # keys and values already, as in the ViT
+            k, v = with_prefix(k, v, prefix, x.shape[0], self.heads)
+            mask = F.pad(mask, (k.shape[2] - x.shape[1], 0), value=True)
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)  # B, H, N, D/H
         return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
@@ -61,17 +67,18 @@ class Block(nn.Module):
         self.fc2 = nn.Linear(arch.mlp_dim, dim)
         self.norm2 = nn.LayerNorm(dim, eps=arch.eps)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self.norm1(x + self.attn(x, mask))
+    def forward(self, x: Tensor, mask: Tensor, prefix: Prefix | None = None) -> Tensor:
+        x = self.norm1(x + self.attn(x, mask, prefix))
         return self.norm2(x + self.fc2(F.gelu(self.fc1(x))))  # type: ignore[no-any-return]
 
 
-class Bert(Encoder):
+class Bert(Prefixed):
     """Windows of token ids in, means over their tokens out.
 
     In a view, 0 is no token, and any other number a token's id and one (`data/tokens.py`).
     """
 
+    arch: BertArchitecture
     free = (0, 1, 2)
     config: Tensor
     tokenizer: Tensor
@@ -115,52 +122,91 @@ class Bert(Encoder):
     def of_export(self, given: Tensor, transform: Transform) -> Tensor:
         return torch.where(given == self.padding, 0, given + 1)
 
-    def hidden(self, tokens: Tensor, last: int) -> list[Tensor]:
+    def hidden(self, tokens: Tensor, last: int, prefixes: Prefixes | None = None) -> list[Tensor]:
         """Return the tokens after each block up to this one (B, N, D)."""
+        prefixes = prefixes or {}
         mask = (tokens > 0)[:, None, None, :]
         words = self.word_embed((tokens - 1).clamp(min=0))
         x, found = self.norm(words + self.pos_embed[: tokens.shape[1]]), []
-        for block in self.blocks[: last + 1]:
-            x = block(x, mask)
+        for layer, block in enumerate(self.blocks[: last + 1]):
+            x = block(x, mask, prefixes.get(layer))
             found.append(x)
         return found
 
-    def pooled(self, tokens: Tensor, which: Collection[int]) -> Tensor:
+    def pooled(
+        self, tokens: Tensor, which: Collection[int], prefixes: Prefixes | None = None
+    ) -> Tensor:
         """Return the mean over the tokens after each of these blocks, normalised (B, blocks, D)."""
         there = (tokens > 0)[..., None]
-        hidden = self.hidden(tokens, max(which))
+        hidden = self.hidden(tokens, max(which), prefixes)
         many = there.sum(1).clamp(min=1)
         means = [(hidden[at] * there).sum(1) / many for at in sorted(which)]
         pooled = torch.stack(means, dim=1).float()
         return F.layer_norm(pooled, pooled.shape[-1:])
 
     def depths(self, inputs: Tensor, which: Collection[int]) -> Tensor:
+        return self.averaged(inputs, which, {})
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return the tokens themselves: what they become depends on which go together."""
+        return inputs
+
+    def encode(self, tokens: Tensor, prefixes: Prefixes | None = None) -> Tensor:
+        return self.averaged(tokens, (self.arch.depth - 1,), prefixes or {})
+
+    def averaged(self, inputs: Tensor, which: Collection[int], prefixes: Prefixes) -> Tensor:
         """Return the features of texts, given as windows of tokens (B, windows, N).
 
         A window without tokens counts for nothing; the others are averaged, and normalised again.
         """
         texts, windows, _ = inputs.shape
         rows = inputs.long().flatten(0, 1)
+        own = of_windows(prefixes, windows)
         # What is exported cannot sort: a graph has one way for all.
         way = self.pooled if torch.compiler.is_exporting() else self.sorted
-        found = way(rows, which)
+        found = way(rows, which, own)
         used = (rows[:, 0] > 0).view(texts, windows, 1, 1)
         both = found.view(texts, windows, *found.shape[1:])
         mean = torch.where(used, both, 0.0).sum(1) / used.sum(1).clamp(min=1)
         return F.layer_norm(mean, mean.shape[-1:]).flatten(1)
 
-    def sorted(self, rows: Tensor, which: Collection[int]) -> Tensor:
+    def sorted(
+        self, rows: Tensor, which: Collection[int], prefixes: Prefixes | None = None
+    ) -> Tensor:
         """Return what `pooled` does, for windows of about the same length together."""
         lengths = (rows > 0).sum(1)
-        found = self.pos_embed.new_zeros(len(rows), len(which), self.arch.embed_dim)
+        places, parts = [lengths[:0]], [self.pos_embed.new_zeros(0, len(which), self.width)]
         shortest = 0
         for length in (*LENGTHS, self.arch.positions):
             here = ((lengths > shortest) & (lengths <= length)).nonzero()[:, 0]
             shortest = max(shortest, length)
             at_once = max(1, TOKENS // length)
             for some in torch.split(here, at_once) if len(here) else ():
-                # Filled up with the first: in every company a text has the same bits.
-                full = torch.cat([some, some[:1].expand(at_once - len(some))])
+                # Filled up with the first: in every company a text has the same bits. What learns
+                # would pay for that, and has no use for it.
+                missing = 0 if torch.is_grad_enabled() else at_once - len(some)
+                full = torch.cat([some, some[:1].expand(missing)])
                 window = F.pad(rows[full, :length], (0, max(0, length - rows.shape[1])))
-                found[some] = self.pooled(window, which)[: len(some)].to(found.dtype)
-        return found
+                found = self.pooled(window, which, chosen(prefixes or {}, full))
+                parts.append(found[: len(some)].to(parts[0].dtype))
+                places.append(some)
+        found = parts[0].new_zeros(len(rows), len(which), self.width)
+        return found.index_copy(0, torch.cat(places), torch.cat(parts))
+
+
+def of_windows(prefixes: Prefixes, windows: int) -> Prefixes:
+    """Give every window its text's prefixes; those that are the same for all stay single."""
+    return {
+        layer: (keys, values)
+        if len(keys) == 1
+        else (keys.repeat_interleave(windows, dim=0), values.repeat_interleave(windows, dim=0))
+        for layer, (keys, values) in prefixes.items()
+    }
+
+
+def chosen(prefixes: Prefixes, rows: Tensor) -> Prefixes:
+    """Return the prefixes of these windows."""
+    return {
+        layer: (keys, values) if len(keys) == 1 else (keys[rows], values[rows])
+        for layer, (keys, values) in prefixes.items()
+    }
