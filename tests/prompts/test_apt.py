@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ovor.encoders.vit import Added, Attention, VisionTransformer
+from ovor.encoders.prefixed import Added
+from ovor.encoders.vit import Attention, VisionTransformer
 from ovor.prompts.apt import Apt
 from ovor.prompts.oneprompt import OnePromptDeep
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import Architecture, PatchEmbed, Prefixes, VisionTransformer
+from ovor.encoders.prefixed import Prefixes
+from ovor.encoders.vit import Architecture, PatchEmbed, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.presets import ANALYTIC

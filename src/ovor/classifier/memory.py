@@ -22,7 +22,7 @@ from ovor.classifier.memory_checks import (
     check_left,
 )
 from ovor.classifier.task_list import names_of, without_class
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.class_names import listed
 from ovor.errors import OvorError, explain
 from ovor.events import Listener
@@ -139,7 +139,7 @@ class Memory(Estimator):
         return np.array([known.index(name) for name in names], np.int64)
 
     def passed(
-        self, learner: Analytic, images: Images, rows: Any, listen: Listener, classes: int = 0
+        self, learner: Analytic, images: Items, rows: Any, listen: Listener, classes: int = 0
     ) -> Collected:
         """Return the sums of some images."""
         count = classes or len(self.classes_)

@@ -56,9 +56,11 @@ def false_alarms_in_words(model: "ovor.Classifier") -> str | None:
 def taught(report: dict[str, Any], lesson: Lesson) -> dict[str, int]:
     """Return how many images of each class were learned in a lesson of exact sums."""
     left_out = set(report["left_out"])
-    pictures = zip(lesson.images.items, lesson.images.labels, strict=True)
+    labels = enumerate(lesson.images.labels)
     return Counter(
-        lesson.class_names[label] for item, label in pictures if str(item) not in left_out
+        lesson.class_names[label]
+        for number, label in labels
+        if not left_out or lesson.images.called(number) not in left_out
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ovor.data import cifar_100, cub_200, imagenet_a, imagenet_r
+from ovor.data import cifar_100, cub_200, dbpedia, imagenet_a, imagenet_r, intents, reuters
 from ovor.data.base import Dataset, Images
 from ovor.data.embedded import quickdraw, quickdraw_dev
 from ovor.data.folders import folder
@@ -29,6 +29,14 @@ SOURCES: dict[str, Source] = {
         cub_200.SOURCE,
         cub_200.PILOT,
         imagenet_a.SOURCE,
+        reuters.SOURCE,
+        reuters.ALL,
+        reuters.LEADS,
+        reuters.DEV,
+        intents.CLINC150,
+        intents.BANKING77,
+        intents.HWU64,
+        dbpedia.SOURCE,
     )
 }
 DATASETS: dict[str, Callable[[], Dataset]] = {

@@ -156,7 +156,7 @@ def prepare(
     check_scenario(run)
     if run.threads:
         torch.set_num_threads(run.threads)
-    dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
+    dataset = cached(load_dataset(run.data).drawn(run.seed), int(run.cache * 1e9))
     order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
     sizes = task_sizes(len(order), run.tasks, run.task_sizes)
     dataset = shifted(dataset, order, sizes, run.shift, run.seed)

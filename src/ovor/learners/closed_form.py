@@ -13,9 +13,8 @@ from torch import Tensor
 from ovor.config import STRICT, Run
 from ovor.data.batches import Batches
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import VisionTransformer
 from ovor.learners.analytic import depths_at
-from ovor.learners.base import Autocast, Learner
+from ovor.learners.base import Autocast, Learner, Needs
 from ovor.learners.moments import MOMENTS, Moments
 
 
@@ -31,16 +30,18 @@ class ClosedForm(Learner):
 
     settled = True
     returning = True
-    any_encoder = True
     kept: ClassVar[tuple[str, ...]]  # attributes with what was learned, all tensors
 
     def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.options = options
-        wanted = options.depths or (0 if isinstance(backbone, VisionTransformer) else 1)
-        self.read = depths_at(wanted, len(backbone.widths)) if wanted else []
-        self.width = sum(backbone.widths[depth] for depth in self.read) or self.vit.arch.embed_dim
+        self.read = depths_at(options.depths, len(backbone.widths)) if options.depths else []
+        self.width = sum(backbone.widths[depth] for depth in self.read) or backbone.width
         self.tasks = self.start = self.classes = 0
+
+    @classmethod
+    def needs(cls, options: Any) -> Needs:
+        return "features"
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         self.tasks += 1
@@ -76,7 +77,7 @@ class ClosedForm(Learner):
 
     def features(self, images: Tensor) -> Tensor:
         if not self.read:
-            return self.encode(self.vit, images)
+            return self.encode(self.backbone, images)
         with self.autocast():
             return self.backbone.depths(images, self.read)
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ovor.config import STRICT, Count, Run
 from ovor.data.batches import Batches
 from ovor.encoders import pet
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast
+from ovor.learners.base import Autocast, Needs
 from ovor.seeds import WEIGHTS, generator
 
 RIDGES = [10.0**power for power in range(-8, 9)]
@@ -37,12 +38,13 @@ class RanPacOptions:
 
 class RanPac(FirstTaskTuning):
     Options: ClassVar[type] = RanPacOptions
+    untuned = "--method.tuning none"
     gram: Tensor  # M, M: sum of h h^T
     sums: Tensor  # M, classes: sum of h y^T
     weights: Tensor  # M, classes
     projection: Tensor  # D, M
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         width = options.projection
         for name in ("sums", "weights"):
@@ -50,6 +52,10 @@ class RanPac(FirstTaskTuning):
         # In double precision: with small ridges the solution hangs on the last digits of the sums.
         self.register_buffer("gram", torch.zeros(width, width, dtype=torch.double))
         self.classes = 0
+
+    @classmethod
+    def needs(cls, options: RanPacOptions) -> Needs:
+        return "features" if options.tuning == "none" else "vit"
 
     @classmethod
     def looks_again(cls, options: RanPacOptions) -> bool:
@@ -61,10 +67,18 @@ class RanPac(FirstTaskTuning):
     def epochs(self, run: Run, task: int) -> int:
         return 0 if self.options.tuning == "none" else super().epochs(run, task)
 
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        if isinstance(self.backbone, VisionTransformer):  # a copy of it even if nothing is tuned
+            super().begin_task(classes, seed)
+        else:
+            self.tasks += 1
+            self.make_room(classes, seed)
+            self.to(self.device)
+
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.classes = classes
         if self.tasks == 1:
-            size = (self.vit.arch.embed_dim, self.options.projection)
+            size = (self.backbone.width, self.options.projection)
             draw = generator(*seed, WEIGHTS, 1)
             self.register_buffer("projection", torch.randn(size, generator=draw))
         for name in ("sums", "weights"):
@@ -92,7 +106,7 @@ class RanPac(FirstTaskTuning):
         self.weights = solution.clone(memory_format=torch.contiguous_format)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.tuned_features(images)
+        return self.encode(self.tuned or self.backbone, images)
 
     def project(self, features: Tensor) -> Tensor:
         return torch.relu(features @ self.projection)

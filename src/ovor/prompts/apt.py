@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT
-from ovor.encoders.vit import Added, Architecture, Prefix
+from ovor.encoders.prefixed import Added, Blocks, Prefix
 from ovor.prompts.base import Prompt
 
 INITIAL = 0.02  # standard deviation of the first task's vectors
@@ -29,7 +29,7 @@ class Apt(Prompt):
     needs_query = False
     average: Tensor  # of the tasks before the current one
 
-    def __init__(self, options: AptOptions, arch: Architecture) -> None:
+    def __init__(self, options: AptOptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         self.options, self.tasks = options, 0
         self.shape = (arch.depth, 2, 1, arch.embed_dim)  # layers, key and value, one token, D

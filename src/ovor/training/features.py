@@ -12,11 +12,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.batches import Batches, Pair, batch_lengths
 from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part
-from ovor.data.transforms import normalised
 from ovor.distributed.ranks import ALONE
 from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
 from ovor.learners.base import Learner
@@ -70,7 +69,8 @@ class Features:
         """Return a task's test images, loaded once if those of all tasks fit into memory."""
         context, part = self.context, self.context.tasks[task].test
         count = sum(len(task.test) for task in context.tasks)
-        keep = 3 * context.run.transform.size**2 * count <= KEPT_VIEWS
+        view = context.backbone.encoder.reads.blank(context.run.transform)
+        keep = view.nbytes * count <= KEPT_VIEWS
 
         def load(numbers: Sequence[int]) -> Iterator[Pair]:
             kept = self.views.get((task, *numbers))
@@ -131,6 +131,7 @@ def training_batches(
         workers=run.workers,
         rows=rows,
         numbers=numbers,
+        reads=context.backbone.encoder.reads,
     ):
         yield to_device(context, batch)
 
@@ -161,7 +162,7 @@ def still_images(context: Context, task: int) -> Batches:
 
 
 def unaugmented(
-    context: Context, images: Images, part: Part, numbers: Sequence[int]
+    context: Context, images: Items, part: Part, numbers: Sequence[int]
 ) -> Iterator[Batch]:
     """Yield the batches of these numbers, resized and cropped as for a test."""
     return test_batches(
@@ -172,10 +173,11 @@ def unaugmented(
         batch_size=images_at_once(context),
         workers=context.run.workers,
         numbers=numbers,
+        reads=context.backbone.encoder.reads,
     )
 
 
 def to_device(context: Context, batch: Batch) -> Pair:
-    """Bring a batch of bytes to the device, and normalise it there."""
-    pixels, labels = context.fabric.to_device(batch)
-    return normalised(pixels, context.run.transform), labels
+    """Bring a batch of views to the device, and make the network's input of them there."""
+    views, labels = context.fabric.to_device(batch)
+    return context.backbone.encoder.tensor(views, context.run.transform), labels
