@@ -27,7 +27,7 @@ export function addProduct(kernel, a, n, x, y, alpha = 1) {
 
 /** a b^T, for a (m, k) and b (n, k). */
 export function byRows(kernel, a, b, m, n, k) {
-  return kernel.within(({ put, room, take, functions }) => {
+  return kernel.within(({ put, take, functions }) => {
     const found = kernel.room(Float64Array, m * n);
     functions.nt(found, n, put(a), k, put(b), k, m, n, k, 1, 0);
     return take(Float64Array, found, m * n);

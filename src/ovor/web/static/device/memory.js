@@ -98,7 +98,7 @@ export class Memory {
     const { head, width } = this.#known();
     const classes = head.bias.length;
     if (!features.length || features.length % width) throw new Refused("The features do not fit the model: use its own encoder.");
-    const all = byRows(this.kernel, Float64Array.from(features), head.weights, features.length / width, classes, width);
+    const all = byRows(this.kernel, new Float64Array(features), head.weights, features.length / width, classes, width);
     return Array.from({ length: features.length / width }, (_, i) =>
       all.subarray(i * classes, (i + 1) * classes).map((x, c) => x + head.bias[c]),
     );

@@ -12,7 +12,7 @@ export const SUM_STEPS = FEATURE_STEPS * WEIGHT_STEPS;
 export const SECOND_STEPS = FEATURE_STEPS ** 2 * WEIGHT_STEPS;
 
 /** Features on the grid on which sums are exact. */
-export const onGrid = (features) => Float64Array.from(features, (x) => nearest(x * FEATURE_STEPS) / FEATURE_STEPS);
+export const onGrid = (features) => new Float64Array(features).map((x) => nearest(x * FEATURE_STEPS) / FEATURE_STEPS);
 
 /** Counts and feature sums of every class, and one second moment of all images. Never changed in place. */
 export class Moments {
