@@ -12,7 +12,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # The encoder of `make demo-photos`.
 BACKBONE ?= photos
 
-.PHONY: demo demo-photos test test-slow test-portable browser check bench grid clean
+.PHONY: demo demo-photos test test-slow test-portable browser check bench grid kernel clean
 
 demo: .venv/installed
 	@rm -rf runs/demo
@@ -55,6 +55,14 @@ bench: .venv/installed-dev
 
 grid: .venv/installed
 	$(BIN)/ovor grid main-table --data quickdraw --seeds 0 1 2 3 4
+
+# The loops of the exported page that take the time. What it makes is in the repository: only who
+# changes kernel.c needs a compiler (apt-get install clang lld).
+DEVICE := src/ovor/web/static/device
+kernel: $(DEVICE)/kernel.wasm
+$(DEVICE)/kernel.wasm: $(DEVICE)/kernel.c
+	clang --target=wasm32 -msimd128 -mbulk-memory -O3 -ffreestanding -nostdlib -Wall \
+	  -Wl,--no-entry,--import-memory,--export=__heap_base,--strip-all -o $@ $<
 
 clean:
 	rm -rf .venv build dist
