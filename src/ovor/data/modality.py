@@ -38,6 +38,8 @@ class Modality(ABC):
     one: ClassVar[str]
     """what people call an item; the key that names it in a row of a prediction, too"""
     many: ClassVar[str]
+    steady: ClassVar[bool] = False
+    """is an item the same in every epoch, and are its features, whatever goes along with it?"""
     at_once: ClassVar[int]
     """items that are predicted together, once it is under way"""
     input_name: ClassVar[str]

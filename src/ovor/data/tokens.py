@@ -32,6 +32,7 @@ class TextModality(Modality):
     """Texts, as files, in memory, and in all that holds them."""
 
     one, many, at_once, input_name = "text", "texts", 512, "ids"
+    steady = True
     windows: ClassVar[int] = WINDOWS
 
     def __init__(self, tokenizer: bytes, padding: int = 0) -> None:
