@@ -70,7 +70,7 @@ def test_a_method_that_cannot_says_which_can(base: Run, method: str, tmp_path: P
     able = {name.removesuffix("+vor") for name in FEATURES} | PROMPTS.keys() | {"finetune", "joint"}
     if method in able:
         pytest.skip("it can")
-    with pytest.raises(OvorError, match="needs a vision transformer.*analytic.*or another"):
+    with pytest.raises(OvorError, match=r"needs a vision transformer.*analytic.*or another"):
         prepare(of(base, method), tmp_path / "checkpoint")
 
 
