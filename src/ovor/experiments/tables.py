@@ -229,10 +229,11 @@ def drift(data: str, tasks: int, make: Make) -> list[Section]:
 IMAGENET_R = tuple(("imagenet-r", tasks) for tasks in (5, 10, 20))
 OTHERS = (("cifar-100", 10), ("cub-200", 10), ("imagenet-a", 10))
 TEN_TASKS = (IMAGENET_R[1], *OTHERS)
-REUTERS = (("reuters", 5),)
+LEADS = (("reuters:leads", 5),)
 ON_FEATURES = ["analytic", "simplecil", "ranpac", *with_and_without_vor(["slca", "linear"])]
 ON_PROMPTS = ["analytic", *with_and_without_vor(["linear", "oneprompt", "oneprompt-deep"])]
-NOT_DEEP = tuple(method for method in PROMPT_METHODS if method != "oneprompt-deep")
+FOUR = with_and_without_vor(method for method in PROMPT_METHODS if method != "oneprompt-deep")
+FIVE = [*with_and_without_vor(PROMPT_METHODS), "analytic"]
 
 TABLES: dict[str, Table] = {
     "core": Table(
@@ -240,22 +241,18 @@ TABLES: dict[str, Table] = {
     ),
     "main-table": Table("every method, with and without VOR", main_table, TEN_TASKS),
     "vor-table": Table(
-        "what VOR brings to four prompts (Table 2)",
-        partial(method_table, with_and_without_vor(NOT_DEEP)),
-        TEN_TASKS,
+        "what VOR brings to four prompts (Table 2)", partial(method_table, FOUR), TEN_TASKS
     ),
     "tasks-table": Table(
         "the prompt methods on 5, 10 and 20 tasks (Table 3), and analytic",
-        partial(method_table, [*with_and_without_vor(PROMPT_METHODS), "analytic"]),
+        partial(method_table, FIVE),
         IMAGENET_R,
     ),
     "text-table": Table(
-        "texts: what learns from a network's features", partial(method_table, ON_FEATURES), REUTERS
+        "texts: what learns from features", partial(method_table, ON_FEATURES), (("reuters", 5),)
     ),
     "text-prompts": Table(
-        "texts, their first words: prompts with and without VOR, beside a head and exact sums",
-        partial(method_table, ON_PROMPTS),
-        (("reuters:leads", 5),),
+        "texts, their first words: prompts", partial(method_table, ON_PROMPTS), LEADS
     ),
     "std-tables": Table(
         "all settings with deviations (App. A)", std_tables, (*IMAGENET_R, *OTHERS)
