@@ -54,6 +54,8 @@ class Modality(ABC):
     """A kind of items that a network reads."""
 
     words: ClassVar[Words]
+    steady: ClassVar[bool] = False
+    """is an item the same in every epoch, and are its features, whatever goes along with it?"""
     at_once: ClassVar[int]
     """items that are predicted together, once it is under way"""
     input_name: ClassVar[str]

@@ -35,6 +35,7 @@ class TextModality(Modality):
     """Texts, as files, in memory, and in all that holds them."""
 
     words, at_once, input_name = WORDS["texts"], 512, "ids"
+    steady = True
     windows: ClassVar[int] = WINDOWS
 
     @staticmethod

@@ -76,6 +76,11 @@ def looks_again(method: str, options: dict[str, Any]) -> bool:
     return method in LEARNERS and LEARNERS[method].looks_again(parse_options(method, options))
 
 
+def reads_features(method: str, options: dict[str, Any]) -> bool:
+    """Tell whether a method needs no more of a network than its features."""
+    return learner_type(method).needs(parse_options(method, options)) == "features"
+
+
 def check_scenario(run: Run) -> None:
     """Refuse a scenario that the run's method cannot learn in, and name the methods that can."""
     if run.scenario == "repetition" and not returning(run.method):
