@@ -36,7 +36,8 @@ def fitting_field(
     for spare in ("seconds", "F_T ↓", "MB kept", "passes"):
         if needed(columns) > width:
             columns.pop(spare, None)
-    return tuple(columns), list(zip(*columns.values(), strict=True))
+    headings = tuple(name.replace(" ", "\n") for name in columns)
+    return headings, list(zip(*columns.values(), strict=True))
 
 
 def plain(cells: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ def plain(cells: tuple[str, ...]) -> tuple[str, ...]:
 def needed(columns: dict[str, tuple[str, ...]]) -> int:
     """Return the width of a table with these columns; headings break between words."""
     widths = (max(map(len, (*name.split(), *cells, ""))) for name, cells in columns.items())
-    return sum(width + 2 for width in widths)
+    return 2 + sum(width + 2 for width in widths)
 
 
 def costs(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -217,9 +217,10 @@ def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> G
         table = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         if measure == "field":
             table.padding = (0, 1, 0, 0)
+            table.add_column("", no_wrap=True)
+            headings = headings[1:]
         for heading in headings:
-            wide = bool(heading) and measure != "field"
-            table.add_column(heading, no_wrap=wide, justify="right" if heading else "left")
+            table.add_column(heading, no_wrap=bool(heading), justify="right" if heading else "left")
         for line in lines:
             table.add_row(*line)
         shown.append(table)
