@@ -30,7 +30,8 @@ COMMANDS = {
     "forget": "Take a class out of a model.",
     "rename": "Give a class another name.",
     "merge": "Make one model of several that were taught apart, without their images.",
-    "export": "Write a model as ONNX, or as a file with its backbone inside.",
+    "export": "Write a model as ONNX, as a file with its backbone inside, or as a page that needs "
+    "no server.",
     "share": "Put a model on the Hugging Face hub, or into a folder, with a description.",
     "fetch": "Get a model that was shared.",
     "serve": "Serve a model: an HTTP API and a page to ask and teach it.",

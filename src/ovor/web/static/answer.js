@@ -2,7 +2,7 @@
 
 import { backend } from "./backend.js";
 import { announce, el, megabytes, percent, tile } from "./dom.js";
-import { adopt, current, known, seenVersion } from "./model.js";
+import { adopt, current, known, seenVersion, taker } from "./model.js";
 import { withNames } from "./question.js";
 
 const CHOICES = 8; // classes that are offered by a click; the others are typed
@@ -43,9 +43,12 @@ function bars(row, most) {
 }
 
 export class Answer {
-  /** `most`: bars to show; `later(file, name)`: what a model does that cannot learn one image. */
-  constructor(place, { most, later }) {
-    Object.assign(this, { place, most, later });
+  /**
+   * `most`: bars to show; `later(file, name)`: what a model does that cannot learn one image; `live`:
+   * the next answer comes at once, so that this one cannot be put right.
+   */
+  constructor(place, { most, later, live = false }) {
+    Object.assign(this, { place, most, later, live });
   }
 
   /** What was said before stays until there is something else to say, but nothing can be done with it. */
@@ -74,7 +77,7 @@ export class Answer {
   show(file, row, version, taught = null, note = null) {
     Object.assign(this, { file, row, version, taught });
     this.place.closest(".result, .sketch")?.classList.toggle("is-unknown", row.unknown);
-    this.say(head(row), bars(row, this.most), note, current()?.can_teach ? this.correction() : null);
+    this.say(head(row), bars(row, this.most), note, current()?.can_teach && !this.live ? this.correction() : null);
   }
 
   correction() {
@@ -175,7 +178,7 @@ export class Answer {
 export async function predict(file, options) {
   const limit = current()?.limits.image_bytes;
   if (file.size > limit) {
-    throw new Error(`${file.name} has ${megabytes(file.size)}, and the server takes at most ${megabytes(limit)}: make it smaller.`);
+    throw new Error(`${file.name} has ${megabytes(file.size)}, and ${taker} takes at most ${megabytes(limit)}: make it smaller.`);
   }
   const found = await backend.predict(file, options);
   seenVersion(found.version);

@@ -1,6 +1,7 @@
 // Images and drawings in, answers out.
 
 import { Answer, inWords, predict } from "./answer.js";
+import { startAsking } from "./camera.js";
 import { announce, byId, chip, counted, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
 import { chooses, chosenFolder, isPicture, takesDrops } from "./files.js";
@@ -116,6 +117,7 @@ function showKnown(model) {
   byId("empty-more").hidden = !model.can_teach;
   byId("sketch").hidden = !drawings || !classes.length;
   byId("images-card").hidden = !classes.length;
+  byId("camera-card").hidden = drawings || !classes.length; // a camera makes no drawings of 28 pixels
   byId("knows").hidden = !classes.length;
   byId("images-title").textContent = drawings ? "Or ask about image files" : "Ask about photographs";
   byId("images-words").textContent = drawings ? "Drop images of drawings here, paste them, or" : "Drop photographs here, paste them, or";
@@ -132,6 +134,7 @@ export function startAsk() {
   chooses(byId("ask-choose"), byId("ask-files"), (input) => addImages([...input.files]));
   chooses(byId("ask-folder-choose"), byId("ask-folder"), (input) => take(chosenFolder(input)));
   byId("results-clear").addEventListener("click", clearResults);
+  startAsking(byId("camera"), (file) => addImages([file]));
   drawing = new Answer(byId("sketch-answer"), { most: 3, later: putAside });
   pad = new Pad(byId("pad"), drawn);
   byId("undo").addEventListener("click", () => pad.undo());

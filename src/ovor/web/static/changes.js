@@ -5,6 +5,11 @@ import { announce, byId, counted, el } from "./dom.js";
 import { adopt, classesOf, current } from "./model.js";
 import { ask, withConsent } from "./question.js";
 
+const savers = [];
+
+/** Hear which version of the model was saved last. */
+export const onSaved = (listener) => savers.push(listener);
+
 /** Do a change, and say what came of it or why not. */
 async function change(words, run) {
   const before = classesOf(current());
@@ -47,10 +52,13 @@ export function tell(words, bad = false) {
   announce(words);
 }
 
+const UNDONE =
+  "The model becomes what it was before its last change, whoever made it. Images that were taught from the inbox do not come back there.";
+
 export async function undo(what = "the last change") {
   const sure = await ask({
     title: `Undo ${what}?`,
-    words: ["The model becomes what it was before its last change, whoever made it. A second undo takes this one back. Images that were taught from the inbox do not come back there."],
+    words: [UNDONE, ...(backend.onDevice ? [] : ["A second undo takes this one back."])],
     choices: [["undo", "Undo"]],
   });
   if (!sure) return;
@@ -88,11 +96,25 @@ export async function merge(file) {
   if (sure) await change(`${file.name} is merged.`, () => withConsent((yes) => backend.merge(file, { yes })));
 }
 
+/** Put another model in the place of this one; only a page without a server can. */
+export async function openAnother(file) {
+  const sure = await ask({
+    title: `Open ${file.name} instead of this model?`,
+    words: ["The page then goes on with that model. What this one has learned since it was saved is lost."],
+    choices: [["open", "Open"]],
+  });
+  if (!sure) return;
+  await change(`${file.name} is open.`, () => backend.open(file));
+  if (current().name === file.name) for (const listener of savers) listener(current().version);
+}
+
 export async function download() {
   try {
+    const { name, version } = current();
     const address = URL.createObjectURL(await backend.download());
-    el("a", { href: address, download: current().name }).click();
+    el("a", { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    for (const listener of savers) listener(version);
   } catch (error) {
     tell(error.message, true);
   }

@@ -1,5 +1,6 @@
 // The classes of a lesson: a card for each, with its name and its images.
 
+import { teachingPanel } from "./camera.js";
 import { byId, counted, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
 import { chooses, isPicture, takesDrops } from "./files.js";
@@ -19,6 +20,7 @@ export const filled = () => classes.filter((own) => !isEmpty(own));
 export const target = () => touched ?? classes.find(nameOf) ?? classes[0];
 
 export function clearClasses() {
+  for (const own of classes) own.camera?.stop();
   classes = [];
   touched = null;
   byId("classes").replaceChildren();
@@ -40,6 +42,7 @@ export function addClass() {
   const files = el("input", { type: "file", multiple: true, accept: "image/*", tabindex: -1, "aria-label": "Images of the class" });
   const choose = button("Add images");
   const draw = button("Draw", { class: "for-drawing", "aria-expanded": "false" });
+  const film = button("Camera", { class: "for-photos", "aria-expanded": "false" });
   const remove = button("Remove class", { class: "quiet" });
   const card = el(
     "li",
@@ -49,7 +52,7 @@ export function addClass() {
     parts.hint,
     parts.thumbs,
     parts.easel,
-    el("div", { class: "buttons" }, choose, draw, files, parts.count),
+    el("div", { class: "buttons" }, choose, draw, film, files, parts.count),
   );
   const own = { ...parts, card, images: [] };
   for (const event of ["focusin", "pointerdown"]) {
@@ -60,6 +63,7 @@ export function addClass() {
   own.field.addEventListener("input", () => changed());
   remove.addEventListener("click", () => removeClass(own));
   draw.addEventListener("click", () => toggleEasel(own, draw));
+  film.addEventListener("click", () => toggleCamera(own, film));
   chooses(choose, files, (input) => addImages(own, [...input.files]));
   takesDrops(card, (found) =>
     addImages(own, found.filter(({ file, path }) => !path || isPicture(file)).map(({ file }) => file)),
@@ -73,6 +77,7 @@ export function addClass() {
 function removeClass(own) {
   const at = classes.indexOf(own);
   classes.splice(at, 1);
+  own.camera?.stop();
   own.card.remove();
   if (touched === own) touched = null;
   if (!classes.length) addClass();
@@ -113,6 +118,19 @@ export function blame(image, error) {
 export const showCount = (own) => {
   own.count.textContent = own.images.length ? counted(own.images.length, "image") : "";
 };
+
+function toggleCamera(own, button) {
+  if (!own.camera) {
+    const { panel, camera } = teachingPanel((file) => addImages(own, [file]));
+    Object.assign(own, { panel, camera });
+    own.easel.before(panel);
+    panel.hidden = true;
+  }
+  own.panel.hidden = !own.panel.hidden;
+  button.setAttribute("aria-expanded", String(!own.panel.hidden));
+  if (own.panel.hidden) own.camera.stop();
+  else own.camera.start();
+}
 
 function toggleEasel(own, button) {
   const { easel } = own;

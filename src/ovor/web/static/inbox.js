@@ -15,6 +15,7 @@ const flag = () => el("code", { text: "--inbox FOLDER" });
 const WHERE = {
   memory: () => ["They are in the server’s memory alone, and gone when it stops; started with ", flag(), " it keeps them there."],
   folder: () => ["They are kept in the folder that the server was started with (", flag(), "), until they are taught or thrown away."],
+  tab: () => ["They are in this tab alone, and gone when it is closed."],
   nothing: () => ["This server was started without an inbox."],
 };
 

@@ -55,7 +55,8 @@ export function showUpload(share, classes = [], cancelled = null) {
   hideOutcome();
   byId("lesson-cancel").disabled = false;
   byId("lesson-cancel").onclick = cancelled;
-  panel("Sending the images", share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
+  if (backend.onDevice) panel("Looking at the images", 0, "One moment", classes);
+  else panel("Sending the images", share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
 }
 
 let lastSaid = "";

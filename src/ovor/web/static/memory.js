@@ -1,5 +1,6 @@
 // What was learned so far, how much of it is to be expected, and how much of it is still there.
 
+import { backend } from "./backend.js";
 import { forget, rename } from "./changes.js";
 import { chart, legend, table } from "./chart.js";
 import { byId, counted, el, listed, svg, tile } from "./dom.js";
@@ -56,6 +57,7 @@ function curve(model, lines) {
 }
 
 function missing(behind, model) {
+  if (backend.onDevice) return el("p", { class: "note", text: "No images are kept here to ask again, so what was forgotten is not measured. Save the model, and let `ovor evaluate` measure it with images that it has not learned from." });
   const which = behind.length === classesOf(model).length ? "its classes" : namesOf(behind);
   return el(
     "p",

@@ -3,6 +3,9 @@
 import { backend } from "./backend.js";
 import { byId } from "./dom.js";
 
+/** Who takes images: what sentences about limits call it. */
+export const taker = backend.onDevice ? "this page" : "the server";
+
 const listeners = [];
 let model = null;
 

@@ -1,5 +1,6 @@
 // What came of a lesson, in a card as green, amber or red as its report's verdict.
 
+import { backend } from "./backend.js";
 import { announce, byId, counted, el, listed, sleep } from "./dom.js";
 import { undo } from "./changes.js";
 import { current, onModel, refresh } from "./model.js";
@@ -63,6 +64,7 @@ function older(found) {
 
 /** What was set aside is asked again after the lesson has ended: look for that a few times. */
 async function examined() {
+  if (backend.onDevice) return; // nothing is set aside there
   for (const seconds of [1, 2, 4, 8, 16]) {
     await sleep(seconds);
     const model = await refresh();

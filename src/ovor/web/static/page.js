@@ -1,6 +1,8 @@
 // The page: its views, and what stands around them.
 
 import { addImages, startAsk } from "./ask.js";
+import { backend } from "./backend.js";
+import { watchCamera } from "./camera.js";
 import { download, isModel, merge, undo } from "./changes.js";
 import { byId, counted, megabytes } from "./dom.js";
 import { chooses, guardDrops, takesModels } from "./files.js";
@@ -61,6 +63,7 @@ window.addEventListener("hashchange", () => {
   if (view() === "inbox") lookAgain();
 });
 
+watchCamera();
 guardDrops();
 takesModels(document, isModel, (file) => {
   if (current()?.can_teach) merge(file);
@@ -82,4 +85,5 @@ startTeach();
 startMemory();
 startInbox();
 onModel(showModel);
+backend.start?.();
 refresh();

@@ -5,7 +5,7 @@ import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, nameOf,
 import { byId, counted, el, megabytes } from "./dom.js";
 import { byClass, chooses, chosenFolder, takesDrops } from "./files.js";
 import { follow, isFollowing, showUpload } from "./lesson.js";
-import { current, known, onModel, refresh } from "./model.js";
+import { current, known, onModel, refresh, taker } from "./model.js";
 import { withNames } from "./question.js";
 
 // --- what is wrong, and what is worth knowing
@@ -38,17 +38,17 @@ function advice(own) {
 }
 
 function wrongAtAll() {
-  if (!current()) return ["The server has not answered yet: try again in a moment."];
+  if (!current()) return ["Nothing is known of the model yet: try again in a moment."];
   const { limits } = current();
   const images = filled().flatMap((own) => own.images);
   const bytes = images.reduce((sum, { file }) => sum + file.size, 0);
   const found = [];
   if (!filled().length) found.push("Name a class and give it some images first.");
   if (images.length > limits.images_per_lesson) {
-    found.push(`There are ${images.length} images, and the server takes at most ${limits.images_per_lesson} in a lesson: remove some.`);
+    found.push(`There are ${images.length} images, and ${taker} takes at most ${limits.images_per_lesson} in a lesson: remove some.`);
   }
   if (bytes > limits.request_bytes) {
-    found.push(`The images have ${megabytes(bytes)}, and the server takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
+    found.push(`The images have ${megabytes(bytes)}, and ${taker} takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
   }
   return found;
 }
@@ -63,7 +63,7 @@ function update() {
   const limit = current()?.limits.image_bytes ?? Infinity;
   for (const own of all()) {
     for (const image of own.images.filter(({ file }) => file.size > limit)) {
-      blame(image, `${image.file.name} has ${megabytes(image.file.size)}, and the server takes at most ${megabytes(limit)}: make it smaller.`);
+      blame(image, `${image.file.name} has ${megabytes(image.file.size)}, and ${taker} takes at most ${megabytes(limit)}: make it smaller.`);
     }
     const name = wrongName(own) ?? (own.pressed ? unfinished(own) : null);
     const wrong = name ?? wrongImages(own);
@@ -187,7 +187,7 @@ export function startTeach() {
   chooses(byId("folder-choose"), byId("folder"), (input) => takeFolder(chosenFolder(input)));
   takesDrops(byId("form"), takeFolder);
   window.addEventListener("beforeunload", (event) => {
-    const sent = isFollowing(); // then the server has them
+    const sent = isFollowing() && !backend.onDevice; // then the server has them
     if (!sent && all().some((own) => own.images.length)) event.preventDefault();
   });
   onModel((model) => {

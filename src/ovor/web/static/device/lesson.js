@@ -1,0 +1,97 @@
+// One lesson as it goes on, on the device: look at every image, add it up, solve.
+
+const AT_ONCE = 8; // images that go through the encoder together
+const LOOKING = 0.9; // of the work, the share that looking at the images is
+
+/** Why a lesson has ended before its time. */
+class Cancelled extends Error {}
+
+export class Lesson {
+  constructor(service, classes, { yes, tell }) {
+    Object.assign(this, { service, classes, yes, tell });
+    this.id = Math.random().toString(16).slice(2, 10);
+    this.going = true;
+    this.stopped = false;
+    this.leaves = []; // images of the inbox that leave it when they are learned
+    this.begun = performance.now();
+    this.said = { state: "learning", doing: "looking at the images", progress: 0, error: null, images: [], report: null, accuracy: null, lesson: null };
+  }
+
+  cancel() {
+    this.stopped = true;
+  }
+
+  /** What GET /lessons/{lesson} of a server would say. */
+  state() {
+    const seconds = (performance.now() - this.begun) / 1000;
+    const { progress } = this.said;
+    const left = this.going && progress > 0.02 ? (seconds * (1 - progress)) / progress : null;
+    const classes = this.classes.map(({ name, files }) => ({ name, images: files.length })).sort((a, b) => (a.name < b.name ? -1 : 1));
+    return { id: this.id, classes, notes: [], seconds, seconds_left: left, ...this.said };
+  }
+
+  says(more) {
+    Object.assign(this.said, more);
+    this.tell(this.state());
+  }
+
+  async run() {
+    try {
+      this.says({});
+      const taught = await this.look();
+      const report = await this.learn(taught);
+      this.going = false;
+      this.says({ state: "done", doing: "done", progress: 1, ...report });
+    } catch (error) {
+      this.going = false;
+      if (error instanceof Cancelled) this.says({ state: "cancelled", doing: "cancelled" });
+      else this.says({ state: "failed", doing: "failed", error: error.message });
+    }
+  }
+
+  /** The features of all images by class; all that cannot be read are noted before it ends. */
+  async look() {
+    const all = this.classes.flatMap(({ name, files }) => files.map((file) => ({ name, file })));
+    const faults = [];
+    for (let at = 0; at < all.length; at += AT_ONCE) {
+      const some = all.slice(at, at + AT_ONCE);
+      await this.lookAt(some, at, faults);
+      if (this.stopped) throw new Cancelled();
+      this.says({ progress: (LOOKING * (at + some.length)) / all.length });
+    }
+    if (faults.length) {
+      this.said.images = faults;
+      throw new Error(faults[0].error);
+    }
+    return this.classes.map(({ name }) => {
+      const own = all.filter((one) => one.name === name);
+      return { name, features: own.map((one) => one.features), digests: own.map((one) => one.digest), images: own.map((one) => one.file.name) };
+    });
+  }
+
+  async lookAt(some, at, faults) {
+    const views = [];
+    for (const [i, one] of some.entries()) {
+      try {
+        one.seen = await this.service.view(one.file);
+        views.push(one);
+      } catch (error) {
+        faults.push({ index: at + i, name: one.file.name, error: error.message });
+      }
+    }
+    const found = views.length ? await this.service.featuresOf(views.map(({ seen }) => seen)) : [];
+    views.forEach((one, i) => Object.assign(one, { features: found[i], digest: one.seen.digest, seen: null }));
+  }
+
+  async learn(taught) {
+    const { service, yes } = this;
+    const known = service.memory.model().lessons.length;
+    this.says({ doing: "learning", progress: LOOKING });
+    const progress = (share) => this.says({ progress: LOOKING + (1 - LOOKING) * share });
+    const report = await service.memory.learn(taught, { yes, progress });
+    for (const id of this.leaves) service.waiting.remove(id);
+    service.changed();
+    const lessons = service.memory.model().lessons.length;
+    return { report, accuracy: report.expected, lesson: lessons > known ? lessons : null };
+  }
+}
