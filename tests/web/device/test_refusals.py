@@ -125,6 +125,7 @@ def test_nothing_is_taught_yet(device: Device) -> None:
     assert not memory.do("model")["empty"]
 
 
+@pytest.mark.filterwarnings("ignore:.*one image only")
 def test_models_that_cannot_be_merged(device: Device, file: bytes, tmp_path: Path) -> None:
     memory = device.memory(file)
     other = classifier(clouds([4, 4], 30)[0])

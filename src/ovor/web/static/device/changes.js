@@ -148,7 +148,7 @@ function checkEnough(rows, counts, names) {
 
 function checkLearned(digests, key, row, image, names) {
   if (digests && digests.get(key) !== row) {
-    throw new Refused(`${image} was not learned as ${quoted(names[row])} since digests are kept: give only images that were.`);
+    throw new Refused(`${image} was not learned as ${quoted(names[row])} since digests are kept: give only what was.`);
   }
 }
 
