@@ -202,8 +202,9 @@ FORGED: dict[str, tuple[Callable[[Tensors, Any], object], str]] = {
     ),
     "a network that trains": (
         lambda t, about: about["run"].update(method="oneprompt"),
-        "method that trains",
+        "the method 'oneprompt'",
     ),
+    "texts": (lambda t, about: about["backbone"].update(reads="texts"), "reads no images"),
     "tuned": (lambda t, about: about["run"]["options"].update(tuning="ssf"), "options"),
     "outliers": (lambda t, about: about["run"]["options"].update(outliers=0.1), "options"),
     "no class": (lambda t, about: about.update(tasks=[]), "knows no class"),

@@ -125,6 +125,7 @@ def test_nothing_is_taught_yet(device: Device) -> None:
     assert not memory.do("model")["empty"]
 
 
+@pytest.mark.filterwarnings("ignore:.*one image only")
 def test_models_that_cannot_be_merged(device: Device, file: bytes, tmp_path: Path) -> None:
     memory = device.memory(file)
     other = classifier(clouds([4, 4], 30)[0])
@@ -142,3 +143,13 @@ def test_models_that_cannot_be_merged(device: Device, file: bytes, tmp_path: Pat
     other.save(tmp_path / "small.ovor", sums=False)
     with pytest.raises(SaidError, match="for predicting only"):
         memory.do("merge", (tmp_path / "small.ovor").read_bytes(), {"yes": True})
+
+
+def test_another_width_is_refused_before_it_is_unpacked(device: Device, file: bytes) -> None:
+    """The network may be called the same, and be read at other depths."""
+    memory = device.memory(file)
+    wide = np.random.default_rng(0).normal(size=(8, 25)).astype(np.float32)
+    other = device.memory(like=classifier(FEATURES))
+    other.learn(wide, {"cat": [0, 1, 2], "dog": [3, 4, 5]})
+    with pytest.raises(SaidError, match="different widths"):
+        memory.do("merge", other.file())

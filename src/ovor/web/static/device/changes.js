@@ -1,7 +1,6 @@
 // What else a model of exact sums can do: take images back, correct, forget, rename, merge. All of it
 // is adding and subtracting sums. Each gives another state; the one that it is given stays as it is.
 
-import { checkAlike } from "./description.js";
 import { Refused } from "./errors.js";
 import { FEATURE_STEPS, Moments } from "./moments.js";
 import { asName, checkName, checkNewNames, quoted, rowsOf } from "./names.js";
@@ -102,13 +101,11 @@ export function renamed(state, given, to, yes) {
   return { ...state, tasks: renamedClass(state.tasks, old, name), expected: new Map(told) };
 }
 
-/** Add what another model has learned with the same encoder. */
-export function merged(kernel, { about, state }, other, yes, progress) {
+/** Add what another model has learned, which must have been with the same encoder. */
+export function merged(kernel, state, other, yes, progress) {
   if (!other.state.moments) throw new Refused("This file is for predicting only, without the sums that merging needs: use the model that it was exported from.");
-  checkAlike(about, other.about);
   const theirs = namesOf(other.state.tasks);
   const names = namesOf(state.tasks);
-  if (other.width !== state.moments.width) throw new Refused("This file was learned with other features, so its sums cannot be added: use another.");
   checkNewNames(theirs, names, yes);
   const added = theirs.filter((name) => !names.includes(name));
   const all = [...names, ...added];
@@ -151,7 +148,7 @@ function checkEnough(rows, counts, names) {
 
 function checkLearned(digests, key, row, image, names) {
   if (digests && digests.get(key) !== row) {
-    throw new Refused(`${image} was not learned as ${quoted(names[row])} since digests are kept: give only images that were.`);
+    throw new Refused(`${image} was not learned as ${quoted(names[row])} since digests are kept: give only what was.`);
   }
 }
 

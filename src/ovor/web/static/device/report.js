@@ -20,6 +20,7 @@ export function lessonReport({ shares, rows, names, counts, where, taught }) {
   const answers = shares.map(argmax);
   const right = rows.filter((row, i) => answers[i] === row).length;
   return {
+    reads: "images",
     by: "leave-one-out",
     judged: rows.length,
     expected: percent(right, rows.length),
@@ -45,7 +46,7 @@ export function withVerdict(report, older, classes) {
 export function estimated(found) {
   if (!found.length) return { how: "none", lost: null, classes: [], note: "" };
   const lost = found.reduce((total, one) => total + one.lost, 0) / found.length;
-  const note = "Estimated from the sums, without images: right to about 5 points on average.";
+  const note = "Estimated from the sums alone: right to about 5 points on average.";
   return { how: "estimated", lost: rounded(lost, 1), classes: found, note };
 }
 
@@ -110,12 +111,14 @@ function suspects(shares, answers, rows, names, where) {
 /** A line on what would help a class, if it needs help. */
 function advice(found) {
   const { images, expected } = found;
-  if (expected === null) return `${found.class}: ${short(images)} image, which says nothing yet: add about ${LEAST}.`;
+  const number = images.toLocaleString("en", { maximumSignificantDigits: 10 });
+  const count = `${number} ${images === 1 ? "image" : "images"}`;
+  if (expected === null) return `${found.class}: ${count}, which says nothing yet: add about ${LEAST}.`;
   if (expected >= ENOUGH) return null;
   const others = found.confused_with.slice(0, 2).map((other) => other.class);
   const confused = others.length ? `, confused with ${others.join(" and ")}` : "";
   const wanted = Math.max(LEAST, Math.min(MOST, rounded(images / 5, 0) * 5));
-  return `${found.class}: ${short(images)} images, expect ${short(expected)} %${confused}: add about ${wanted}.`;
+  return `${found.class}: ${count}, expect ${short(expected)} %${confused}: add about ${wanted}.`;
 }
 
 // --- whether a lesson went well

@@ -69,7 +69,7 @@ export class Spectrum {
     found.forEach((row, i) => flat.set(row, i * n));
     const axes = this.space.outOf(this.turned(flat, true));
     const rows = Array.from({ length: own }, (_, i) => axes.slice(i * this.width, (i + 1) * this.width));
-    for (let at = 0; rows.length < count; at += 1) {
+    for (let at = 0; rows.length < count && at < this.width; at += 1) {
       const more = new Float64Array(this.width); // images differ in fewer directions: any others
       more[at] = 1;
       if (apart(more, rows) > 0.1) rows.unshift(more);
