@@ -71,9 +71,13 @@ OWN: dict[str, list[Options]] = {
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
     "apt": [{"lr": (1e-3, 3e-3, 1e-2)}],
-    "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
-    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
-    "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
+    "ssiat": [
+        {"lr": (3e-3, 1e-2, 3e-2)},
+        {"options.adapter_rate": (1.0, 100.0, 1000.0)},
+        {"options.sigma": (1.0, 4.0, 16.0)},
+    ],
+    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.adapter_rate": (1.0, 100.0, 1000.0)}],
+    "ease": [{"options.adapter_rate": (1.0, 100.0, 300.0, 1000.0)}],
 }
 
 

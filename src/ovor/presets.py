@@ -111,9 +111,15 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "slca": {"lr": 0.01, "options": {"slowdown": 0.01}},
     # By seed 0 alone, until embedded/tune.py has chosen these four.
     "apt": {"lr": 0.003, "epochs": 4},
-    "ssiat": {**EVERY_TASK, "lr": 0.01, "options": {"later": 1.0, "sigma": 4.0}},
-    "rsiat": {**EVERY_TASK, "lr": 0.01, "options": {"warm_up": 1, "code": 96}},
-    "ease": {**EVERY_TASK, "lr": 0.03},
+    "ssiat": {
+        **EVERY_TASK,
+        **{"lr": 0.01, "options": {"later": 1.0, "adapter_rate": 1.0, "sigma": 4.0}},
+    },
+    "rsiat": {
+        **EVERY_TASK,
+        **{"lr": 0.01, "options": {"warm_up": 1, "code": 96, "adapter_rate": 1.0}},
+    },
+    "ease": {**EVERY_TASK, "lr": 0.1, "options": {"adapter_rate": 300.0}},
     "linear": {"lr": 0.003},
     "l2": {"lr": 0.01, "options": {"slowdown": 0.01, "weight": 1.0}},
     "a-prompt": {"lr": 0.01, "options": {"slowdown": 0.01}},
