@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, photos, plan, unknowns
+from docs import alternatives, analytic_options, older, own_method, photos, plan, unknowns
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -78,7 +78,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older` and `docs.photos --measure`.
+    `docs.older`, `docs.own_method` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -94,6 +94,8 @@ def scripted() -> dict[str, tuple[str, str]]:
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
     }
+    for name, part in kept("own-method").items():
+        found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
     return {
@@ -125,7 +127,8 @@ def main() -> None:
     for name, document in MEASURED.items():
         if out:
             found = summary.collect(shown(name), TABLES[name].measure, SEEDS, out)
-            kept = json.loads(results(name).read_text())["sections"]
+            before = results(name)
+            kept = json.loads(before.read_text())["sections"] if before.exists() else []
             value = {"table": name, "seeds": SEEDS, "sections": with_kept(found, kept)}
             results(name).write_text(json.dumps(value, indent=1) + "\n")
         put(name, document, block(name, json.loads(results(name).read_text())))

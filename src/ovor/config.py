@@ -124,7 +124,8 @@ class Run:
     method: str = "oneprompt"
     """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, apt, linear, slca or l2, each also with
     +vor for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
-    oneprompt-deep+vor); analytic (exact class sums, no training), simplecil, adam-finetune,
+    oneprompt-deep+vor); analytic (exact class sums, no training), shapes (the same, with a
+    covariance of each class), simplecil, adam-finetune,
     adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, loranpac, klda, randumb, fecam,
     anacp, ssiat, rsiat, ease (as many passes as tasks), a-prompt (experimental); the bounds
     finetune (lower) and joint (upper: all classes as one task)"""
