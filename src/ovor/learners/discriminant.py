@@ -84,8 +84,12 @@ class Spectrum:
         """Return the axes of a scatter with the class means in it."""
         total = scatter.within + scatter.each * (scatter.deviations.T @ scatter.deviations)
         scale = (total.trace() / len(total)).clamp(min=1e-12)
-        values, vectors = torch.linalg.eigh((total / scale).float())
-        return cls(values.double().clamp(min=0) * scale, vectors)
+        total /= scale
+        try:
+            values, vectors = torch.linalg.eigh(total.float())
+        except torch.linalg.LinAlgError:  # LAPACK gives up now and then, where few images differ
+            values, vectors = torch.linalg.eigh(total)
+        return cls(values.double().clamp(min=0) * scale, vectors.float())
 
     def squares(self, apart: Tensor) -> Tensor:
         """Return the squared length of each row along each axis."""
