@@ -1,6 +1,6 @@
 """Solving for a head in the browser, as an exported page does after a lesson: seconds in Chromium.
 
-Features are drawn by chance, as wide as those of `photos`: the time depends on nothing else of them.
+Features are drawn by chance, as wide as those of `photos`: the time depends on nothing else.
 """
 
 from collections.abc import Iterator
