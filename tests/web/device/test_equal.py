@@ -149,7 +149,7 @@ def test_one_image(device: Device) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*one image only")
 def test_two_images(device: Device) -> None:
-    """Every ridge is as good as another, and rounding chooses: distances are in no fixed measure."""
+    """Any ridge is as good as another, rounding chooses: distances have no fixed measure."""
     case = Case.of([1, 1], 70)
     model = classifier(case.features).learn(*case.pairs())
     memory = device.memory(like=model)
