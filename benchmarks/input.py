@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks.harness import Row, Seconds, interleave, ratios
 from ovor.config import Transform
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.cache import cached
 from ovor.data.folders import folder
 from ovor.data.loader import train_batches
@@ -109,7 +109,7 @@ def as_bytes(pixels: Tensor) -> Tensor:
     return pixels
 
 
-def loaded(images: Images, then: Callable[[Tensor], Tensor] = as_bytes) -> None:
+def loaded(images: Items, then: Callable[[Tensor], Tensor] = as_bytes) -> None:
     for pixels, _ in train_batches(
         images,
         np.arange(len(images)),

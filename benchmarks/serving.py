@@ -94,7 +94,7 @@ def prepare(folder: Path) -> tuple[Path, list[bytes]]:
     images = []
     for index in chosen:
         file = io.BytesIO()
-        drawings.test.image(int(index)).save(file, "png")
+        drawings.test.item(int(index)).save(file, "png")
         images.append(file.getvalue())
     return folder / "m.ovor", images
 

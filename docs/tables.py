@@ -6,7 +6,8 @@ python -m docs.tables                    docs/results to the documents
 
 The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
 those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`, those of
-scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`.
+scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`, those of
+browser-solving.md by `python -m benchmarks --only device --json docs/results/device.json`.
 """
 
 import argparse
@@ -134,6 +135,7 @@ def main() -> None:
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))
     put("ranks", "scaling.md", benchmarked("ranks"))
+    put("device", "browser-solving.md", benchmarked("device"))
     for name, (document, new) in scripted().items():
         put(name, document, new)
     put("plan", "scaling.md", planned())

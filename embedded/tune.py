@@ -6,6 +6,7 @@ measured and what was chosen goes to embedded/tuning.json; src/ovor/presets.py r
 and a test compares the two.
 
     python embedded/tune.py
+    python embedded/tune.py --methods klda randumb
 """
 
 import argparse
@@ -24,6 +25,7 @@ from ovor.experiments.grid import folder_of, run_grid
 from ovor.experiments.tables import Row
 from ovor.presets import settings
 
+FILE = Path(__file__).with_name("tuning.json")
 DATA = "quickdraw-dev"
 SEEDS = [0, 1]
 Choice = dict[str, Any]
@@ -54,12 +56,24 @@ OWN: dict[str, list[Options]] = {
     "adam-finetune": [FIRST_TASK],
     "adam-adapter": [FIRST_TASK],
     "ranpac": [{"options.projection": (1000, 4000)}],
+    "loranpac": [{"options.truncation": (0.25, 0.5, 0.75)}],
+    "klda": [{"options.gamma": (0.1, 0.3, 1.0)}, {"options.ridge": (1e-3, 1e-2, 1e-1)}],
+    "randumb": [{"options.gamma": (0.1, 0.3, 1.0)}],
+    "fecam": [
+        {"options.variance": (0.1, 1.0, 10.0), "options.correlation": (0.0, 1.0)},
+        {"options.tukey": (0.5, 1.0)},
+    ],
+    "anacp": [{"options.separation": (0.25, 0.5, 1.0)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
     "linear": [{"lr": (1e-3, 3e-3, 1e-2, 3e-2)}],
     "l2": [{"options.slowdown": (0.01, 0.1)}, {"options.weight": (0.1, 1.0, 10.0)}],
     "a-prompt": [{"options.slowdown": (0.01, 0.1)}],
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
+    "apt": [{"lr": (1e-3, 3e-3, 1e-2)}],
+    "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
+    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
+    "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
 }
 
 
@@ -124,13 +138,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/tuning"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--methods", nargs="+", choices=OWN, help="these; what else was found stays"
+    )
     args = parser.parse_args()
-    chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
-    own = {}
-    for method, steps in OWN.items():
-        own[method], more = search(
-            [((method,), step) for step in steps], {}, with_own, args.out, args.jobs
-        )
+    if args.methods:
+        kept = json.loads(FILE.read_text())
+        chosen, own = kept["chosen"], kept["own"]
+        measured = [one for one in kept["measured"] if one["methods"][0] not in args.methods]
+    else:
+        chosen, measured = search(SHARED, dict(START), with_shared, args.out, args.jobs)
+        own = {}
+    for method in args.methods or OWN:
+        steps: Steps = [((method,), step) for step in OWN[method]]
+        own[method], more = search(steps, {}, with_own, args.out, args.jobs)
         measured += more
     record: dict[str, Any] = {
         "data": DATA,
@@ -139,7 +160,7 @@ def main() -> None:
         "own": own,
         "measured": measured,
     }
-    Path(__file__).with_name("tuning.json").write_text(json.dumps(record, indent=1) + "\n")
+    FILE.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dualprompt": {"general_lengths": [2], "expert_length": 2, "expert_layers": [1]},
     "coda-p": {"per_task": 3, "layers": [0, 1]},
     "ranpac": {"projection": 50},
+    "loranpac": {"projection": 50},
+    "klda": {"projection": 50},
+    "randumb": {"projection": 50},
+    "anacp": {"projection": 50, "classifier": 30, "samples": 10},
 }
+# Of the defaults, those that are for real features: without prompts, whose contract has its own.
+NARROW = {name: OPTIONS[name] for name in ("ranpac", "loranpac", "klda", "randumb", "anacp")}
 
 
 def save_backbone(path: Path, seed: int = 0, architecture: Architecture = TWO_LAYERS) -> Path:

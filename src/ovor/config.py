@@ -17,6 +17,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Channels = float | tuple[float, float, float]
 Scenario = Literal["classes", "repetition", "stream"]
+Shift = Literal["none", "ink", "light"]
 
 REMOVED_FROM_NPOS = {"per_class": False, "sample": 0}  # older files have them, at these defaults
 
@@ -121,11 +122,12 @@ class Run:
     """One experiment: a method on a sequence of tasks, with one seed."""
 
     method: str = "oneprompt"
-    """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, linear, slca or l2, each also with +vor
-    for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
+    """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, apt, linear, slca or l2, each also with
+    +vor for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
     oneprompt-deep+vor); analytic (exact class sums, no training), simplecil, adam-finetune,
-    adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, a-prompt (experimental); the
-    bounds finetune (lower) and joint (upper: all classes as one task)"""
+    adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, loranpac, klda, randumb, fecam,
+    anacp, ssiat, rsiat, ease (as many passes as tasks), a-prompt (experimental); the bounds
+    finetune (lower) and joint (upper: all classes as one task)"""
     options: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """options of the method's own, by name"""
     vor: Vor | None = None
@@ -138,12 +140,17 @@ class Run:
     """classes in each task, instead of equal tasks"""
     scenario: Scenario = "classes"
     """how training images come: classes (each task brings new classes with all their images),
-    repetition (with half of them; later tasks bring the others, which analytic, simplecil, adam-*,
-    ranpac and joint can learn), stream (every image is seen once: one epoch, no second look)"""
+    repetition (with half of them; later tasks bring the others, which joint and methods that keep
+    sums can learn), stream (every image is seen once: one epoch, no second look)"""
     imbalance: Annotated[
         tuple[Count, Count] | None, tyro.conf.arg(metavar="FEW MANY", help_behavior_hint="")
     ] = None
     """unequal classes, with FEW to MANY training images; the seed says which has how many"""
+    label_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of training images with the label of another class of their task"""
+    shift: Shift = "none"
+    """how tasks differ in their look, from the first, unchanged, to the last: ink (drawn thicker,
+    and rotated), light (blurred, and darker); test images look as their task's training images"""
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
@@ -210,6 +217,10 @@ class Run:
         said: list[str] = [] if self.scenario == "classes" else [self.scenario]
         if self.imbalance is not None:
             said.append(f"imbalance {self.imbalance[0]} to {self.imbalance[1]}")
+        if self.label_noise:
+            said.append(f"label noise {self.label_noise:g}")
+        if self.shift != "none":
+            said.append(f"shift {self.shift}")
         return tuple(said)
 
     @property

@@ -35,6 +35,8 @@ FIRST_HEAD = 20 * DIM + 1  # of the first task: a vector a class, and the scale 
 ADAPTERS = 12 * (DIM * 64 + 64 + 64 * DIM + DIM)
 # A scale and a shift a channel: patches; per block norm, qkv, proj, norm, fc1, fc2; final norm.
 SSF = 2 * (DIM + 12 * (DIM + 3 * DIM + DIM + DIM + 4 * DIM + DIM) + DIM)
+# Linear maps from features to 64 numbers, to a code, to 64 again, and back.
+PROJECTOR = (DIM * 64 + 64) + (64 * 384 + 384) + (384 * 64 + 64) + (64 * DIM + DIM)
 PARAMETERS = {
     "l2p": 637_640,
     "dualprompt": 1_113_800,
@@ -49,20 +51,48 @@ PARAMETERS = {
     "adam-adapter": ADAPTERS + FIRST_HEAD,
     "adam-ssf": SSF + FIRST_HEAD,
     "ranpac": ADAPTERS + FIRST_HEAD,
+    **dict.fromkeys(("loranpac", "klda", "randumb", "fecam", "anacp"), 0),
     "slca": VIT + LINEAR,
     "l2": 12 * QKV + LINEAR,
+    "apt": 24 * DIM + LINEAR,
+    "ssiat": ADAPTERS + CLASSES * DIM,
+    "rsiat": ADAPTERS + CLASSES * DIM + PROJECTOR,
+    "ease": 10 * (ADAPTERS + FIRST_HEAD),
     "finetune": VIT + LINEAR,
 }
 MEANS = CLASSES * DIM
+RANK, N, N2 = 2000, 5000, 2000  # LoRanPAC's singular vectors, AnaCP's random features
+
+
+def sums(width: int) -> int:
+    """Count and sum of each class, half of a symmetric matrix, and what is gone."""
+    return CLASSES * (1 + width) + width * (width + 1) // 2 + 2
+
+
+def fourier(width: int) -> int:
+    """Directions, phases, the kernel's width; sums; the head."""
+    return (DIM + 1) * width + 1 + sums(width) + CLASSES * (width + 1)
+
+
 KEPT = {  # besides what was learned
     "oneprompt": 0,
-    # Counts and sums of the classes, half of a symmetric matrix, what is gone, and the head.
-    "analytic": CLASSES * (1 + WIDTH) + WIDTH * (WIDTH + 1) // 2 + 2 + CLASSES * (WIDTH + 1),
+    "analytic": sums(WIDTH) + CLASSES * (WIDTH + 1),  # and the head
     "simplecil": MEANS,
     "adam-ssf": 2 * MEANS,  # of both networks side by side
     "ranpac": M * M + 2 * M * CLASSES + DIM * M,  # Gram matrix, sums and weights, projection
+    # Projection, singular vectors and values, sums and weights, how many images.
+    "loranpac": DIM * M + M * RANK + RANK + 2 * M * CLASSES + 1,
+    "klda": fourier(5000),
+    "randumb": fourier(M),
+    "fecam": CLASSES * (1 + DIM + DIM**2),
+    # Two random layers, their heads, the sums of the first, and the Gaussians.
+    "anacp": DIM * (N + N2) + N * DIM + N2 * CLASSES + N**2 + N * CLASSES + sums(DIM),
     "slca": MEANS + CLASSES * DIM**2 + LINEAR,  # Gaussians, and the aligned head
     "l2": 12 * QKV,  # the attention of the task before
+    "apt": 24 * DIM,  # the average
+    # The adapters before the task, and Gaussians.
+    **dict.fromkeys(("ssiat", "rsiat"), ADAPTERS + MEANS + CLASSES * DIM**2),
+    "ease": 10 * MEANS - 9 * FIRST_HEAD,  # by every adapter; of the tasks' heads, the last
     "finetune": 0,
 }
 
@@ -134,8 +164,16 @@ BEYOND = {
     "adam-adapter": (2, ADAPTING + PROTOTYPES),
     "adam-ssf": (2, PROTOTYPES),  # folded into the weights
     "ranpac": (1, ADAPTING + DIM * M + M * CLASSES),
+    "loranpac": (1, DIM * M + M * CLASSES),
+    "klda": (1, DIM * 5000 + 5000 * CLASSES),
+    "randumb": (1, DIM * M + M * CLASSES),
+    "fecam": (1, CLASSES * DIM**2),
+    "anacp": (1, DIM * N + N * DIM + DIM * N2 + N2 * CLASSES),
     "slca": (1, HEAD),
     "l2": (1, HEAD),
+    "apt": (1, HEAD),
+    **dict.fromkeys(("ssiat", "rsiat"), (1, ADAPTING + HEAD)),
+    "ease": (10, 10 * (ADAPTING + HEAD)),
     "finetune": (1, HEAD),
 }
 
@@ -144,6 +182,8 @@ def test_passes_and_what_a_method_computes_besides(table: dict[str, Any]) -> Non
     vit = round(table["backbone_gflops"] * 1e9)
     found = {method: round(rows(table)[method]["gflops"] * 1e9) for method in BEYOND}
     assert found == {method: passes * vit + more for method, (passes, more) in BEYOND.items()}
+    counted = {method: rows(table)[method]["passes"] for method in BEYOND}
+    assert counted == {method: passes for method, (passes, _) in BEYOND.items()}
 
 
 @pytest.mark.parametrize("method", ["oneprompt", "l2p"])
@@ -183,7 +223,7 @@ def test_every_row_is_one_whole_line(table: dict[str, Any], width: int) -> None:
     lines = [line.split() for line in text_of(table, width).splitlines() if line]
     for method in METHODS:
         both = [line for line in lines if line[0] == method and len(line) > 5]
-        assert [len(line) - line.count("!") for line in both] == [8, 7]
+        assert [len(line) - line.count("!") for line in both] == [8, 8]
     assert "…" not in text_of(table, width)
 
 
@@ -198,6 +238,7 @@ def test_notes_are_of_the_rows_shown(table: dict[str, Any]) -> None:
     words = " ".join(text_of(table).split())
     assert "includes the cosine head of the first task, 20 x 768 + 1" in words
     assert "slca's second head" in words
+    assert "in ease once a task" in words
     assert "Nothing in analytic" in words
     words = " ".join(text_of(cost_table.cost_table(SMALL, ["analytic"])).split())
     assert "cosine head" not in words
@@ -218,8 +259,8 @@ def test_the_misprint_and_it_alone_is_flagged(table: dict[str, Any]) -> None:
 
 def test_a_difference_would_show() -> None:
     row = cost_table.compare(
-        cost.Cost("l2p", 650_000, 650_000, 36_000_000_000, 1),
-        cost.Cost("oneprompt", 260_000, 260_000, 18_000_000_000, 1),
+        cost.Cost("l2p", 650_000, 650_000, 2, 36_000_000_000, 1),
+        cost.Cost("oneprompt", 260_000, 260_000, 1, 18_000_000_000, 1),
         {"params_m": 0.64, "gflops": 36.5},
     )
     assert row["difference"] == {"params_m": 0.01, "gflops": -0.5}

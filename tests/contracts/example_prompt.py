@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.prompts.base import Layers, Prompt, check_layers, uniform
 
 
@@ -26,7 +26,7 @@ class TaskMean(Prompt):
     Options: ClassVar[type] = TaskMeanOptions
     needs_query = False
 
-    def __init__(self, options: TaskMeanOptions, arch: Architecture) -> None:
+    def __init__(self, options: TaskMeanOptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         check_layers(options.layers, arch)
         self.layers = options.layers

@@ -19,17 +19,18 @@ from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training.context import Context
 from ovor.training.features import Features, still_images
 from ovor.training.loop import evaluate, learn_epochs
+from tiny import NARROW
 
 NAMES = [name + vor for name in METHODS for vor in ("", "+vor") if not vor or takes_vor(name)]
-MOVED_HEADS = {"a-prompt", "finetune", "joint"}  # later tasks change what they learned of earlier
-SMALL = {"ranpac": {"projection": 50}}  # the default is for real features
+# Later tasks change what they learned of earlier ones.
+MOVED_HEADS = {"a-prompt", "finetune", "joint", "ssiat", "rsiat"}
 
 
 @pytest.fixture(params=NAMES)
 def run(request: pytest.FixtureRequest, tiny_run: Run) -> Run:
     method = request.param.removesuffix("+vor")
     vor = tiny_run.vor if request.param.endswith("+vor") else None
-    return replace(tiny_run, method=method, vor=vor, options=SMALL.get(method, {}))
+    return replace(tiny_run, method=method, vor=vor, options=NARROW.get(method, {}))
 
 
 @pytest.fixture

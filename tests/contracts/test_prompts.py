@@ -5,7 +5,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from ovor.encoders.vit import Architecture, Prefix, VisionTransformer
+from ovor.encoders.prefixed import Prefix
+from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.prompts import PROMPTS
 from ovor.prompts.base import Prompt
 

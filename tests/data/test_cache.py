@@ -11,7 +11,7 @@ from torch import Tensor
 from ovor.config import Transform
 from ovor.data import Dataset, load_dataset
 from ovor.data import folders as folders_module
-from ovor.data.cache import HEADER, _admitted, cached
+from ovor.data.cache import HEADER, admitted, cached
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.loader import train_batches
 from ovor.errors import OvorError
@@ -116,24 +116,24 @@ def test_what_workers_decoded_is_not_decoded_again(
 
 
 def test_a_changed_file_is_decoded_anew(kept: Dataset, tmp_path: Path) -> None:
-    kept.train.image(0)
+    kept.train.item(0)
     path = tmp_path / "photos" / "train" / "class0" / "0.jpg"
     Image.new("RGB", (5, 6), "blue").save(path)
-    assert kept.train.image(0).size == (5, 6)
+    assert kept.train.item(0).size == (5, 6)
 
 
 def test_the_limit_bounds_the_folder_and_the_rest_is_decoded_each_time(
     photos: Dataset, cache: Path, opened: list[Path]
 ) -> None:
     sizes = [20 * 31 * 3 + HEADER, 22 * 31 * 3 + HEADER]  # numbers 0 and 2, the first of class 0
-    plain = [photos.train.image(index) for index in range(3)]
+    plain = [photos.train.item(index) for index in range(3)]
     opened.clear()
     kept = cached(photos, sum(sizes), str(cache))
     for _ in range(3):
-        assert all(same(kept.train.image(index), plain[index]) for index in range(3))
+        assert all(same(kept.train.item(index), plain[index]) for index in range(3))
     assert sorted(path.stat().st_size for path in entries(cache)) == sizes
     assert len(opened) == 1 + 1 + 3
-    cached(photos, PLENTY, str(cache)).train.image(2)
+    cached(photos, PLENTY, str(cache)).train.item(2)
     assert len(entries(cache)) == 3
 
 
@@ -142,19 +142,19 @@ def test_nothing_is_cached_without_limit_or_of_what_is_in_memory(
 ) -> None:
     assert cached(photos, 0, str(cache)) is photos
     assert not cache.exists()
-    cached(load_dataset("quickdraw-dev"), PLENTY, str(cache)).train.image(0)
+    cached(load_dataset("quickdraw-dev"), PLENTY, str(cache)).train.item(0)
     assert entries(cache) == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"rubbish" * 50])
 def test_a_damaged_entry_is_replaced(kept: Dataset, cache: Path, damage: bytes) -> None:
-    expected = kept.train.image(0)
+    expected = kept.train.item(0)
     (entry,) = entries(cache)
     whole = entry.read_bytes()
     vast = whole.replace(b"(20, 31, 3)", b"(9999999, 9999999, 3)").replace(b" " * 10, b"", 1)
     for content in (damage, whole[:-1], whole + b"x", vast):
         entry.write_bytes(content)
-        assert same(kept.train.image(0), expected)
+        assert same(kept.train.item(0), expected)
         assert entry.read_bytes() == whole
 
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_gone_or_broken_keeps_its_own_error(
     second.write_bytes(b"no image")
     for index, path in enumerate((first, second)):
         with pytest.raises(OvorError, match=f"{path.name} cannot be read"):
-            kept.train.image(index)
+            kept.train.item(index)
     assert entries(cache) == []
 
 
@@ -188,7 +188,7 @@ def test_a_full_disk_only_costs_time(
 
 
 def _book(ledger: Path, attempts: int) -> int:
-    return sum(_admitted(ledger, 7, limit=1000) for _ in range(attempts))
+    return sum(admitted(ledger, 7, limit=1000) for _ in range(attempts))
 
 
 def test_processes_together_stay_within_the_limit(tmp_path: Path) -> None:

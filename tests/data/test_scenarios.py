@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from data.test_tasks import dataset
 from ovor.config import Run
-from ovor.data.scenarios import arrange, class_sizes, returning, unequal
+from ovor.data.base import Dataset
+from ovor.data.scenarios import arrange, class_sizes, mislabelled, returning, unequal
 from ovor.data.tasks import Part, Task, split, task_sizes
 
 SEEDS = st.integers(0, 2**40)
@@ -108,6 +109,51 @@ def test_unequal_classes_return_too(plain: tuple[Task, ...], seed: int) -> None:
     found = arrange(plain, Run(seed=seed, scenario="repetition", imbalance=(2, 5)))
     kept = unequal(plain, 2, 5, seed)
     assert images([task.train for task in found]) == images([task.train for task in kept])
+
+
+@given(tasks(), st.floats(0.01, 0.99), SEEDS)
+def test_a_wrong_label_is_of_a_class_that_came_together(
+    plain: tuple[Task, ...], share: float, seed: int
+) -> None:
+    sizes = [len(task.classes) for task in plain]
+    found = mislabelled(plain, share, seed, sizes)
+    for task, before in zip(found, plain, strict=True):
+        assert task.test is before.test
+        assert np.array_equal(task.train.indices, before.train.indices)
+        assert set(task.train.labels.tolist()) == set(task.labels)  # no class is left without one
+        if len(task.classes) == 1:
+            assert np.array_equal(task.train.labels, before.train.labels)
+    again = mislabelled(plain, share, seed, sizes)
+    assert alike(found, again)
+    whole = split(joined(plain), range(sum(sizes)), (sum(sizes),))
+    (at_once,) = mislabelled(whole, share, seed, sizes)
+    assert images([at_once.train]) == images([task.train for task in found])
+
+
+def joined(tasks: tuple[Task, ...]) -> Dataset:
+    """Return a data set whose classes have the labels that they have in these tasks."""
+    pairs = images([task.train for task in tasks])
+    return dataset(sum(len(task.classes) for task in tasks), [label for _, label in pairs], [])
+
+
+def test_as_many_labels_are_wrong_as_asked_for() -> None:
+    """Each other class of the task as often: within six standard errors of 4,000 draws."""
+    plain = split(dataset(4, [*range(4)] * 2000, []), range(4), (3, 1))
+    (first, second) = arrange(plain, Run(label_noise=0.1))
+    wrong = first.train.labels != plain[0].train.labels
+    assert abs(wrong.mean() - 0.1) < 6 * (0.09 / 6000) ** 0.5
+    steps = (first.train.labels - plain[0].train.labels)[wrong] % 3
+    assert abs((steps == 1).mean() - 0.5) < 6 * (0.25 / wrong.sum()) ** 0.5
+    assert np.array_equal(second.train.labels, plain[1].train.labels)
+    other = arrange(plain, Run(label_noise=0.1, seed=1))
+    assert not np.array_equal(other[0].train.labels, first.train.labels)
+
+
+def test_a_wrong_label_stays_wrong_when_its_image_returns() -> None:
+    plain = split(dataset(4, [*range(4)] * 20, []), range(4), (2, 2))
+    noisy = arrange(plain, Run(label_noise=0.3))
+    back = arrange(plain, Run(label_noise=0.3, scenario="repetition"))
+    assert images([task.train for task in back]) == images([task.train for task in noisy])
 
 
 @pytest.mark.parametrize("scenario", ["classes", "repetition"])

@@ -3,20 +3,25 @@
 import copy
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from ovor.config import Transform
 from ovor.encoders import Backbone, Encoder, load_backbone
 from ovor.encoders.weights import ENCODERS, build
 from ovor.errors import OvorError
 from rounding import LAYERS, rounding
 from small_networks import TIMM, onnx_file, timm_folder
+from small_texts import TICKETS, text_folder
 
 # What begins with the name of its kind, by a small one of each.
 EXAMPLES = {
     **{f"timm:{kind}": (timm_folder, kind) for kind in TIMM},
     "onnx:small": (lambda path, _: onnx_file(path), ""),
+    "text:small": (lambda path, _: text_folder(path), ""),
+    "text:filled-up-by-2": (lambda path, _: text_folder(path, 2), ""),
 }
 NAMED = [name for name in ENCODERS if not name.endswith(":")]
 
@@ -45,10 +50,21 @@ def encoder(backbone: Backbone) -> Encoder:
     return backbone.encoder
 
 
+# What an encoder reads, three of each kind that there is.
+NOISE = np.random.default_rng(0).integers(0, 256, (3, 50, 40, 3), dtype=np.uint8)
+ITEMS = {"images": list(NOISE), "texts": [TICKETS["billing"][0], "Hi", "a long story " * 90]}
+
+
+def inputs(encoder: Encoder, size: int) -> Tensor:
+    """Return what goes into an encoder of three items that it reads."""
+    transform, reads = Transform(size=size, mean=0.5, std=0.3), encoder.reads
+    views = [reads.view(reads.decoded(item), transform) for item in ITEMS[reads.many]]
+    return encoder.tensor(torch.from_numpy(np.stack(views)), transform)
+
+
 @pytest.fixture(scope="module")
 def images(encoder: Encoder) -> Tensor:
-    size, draw = encoder.input_size(0), torch.Generator().manual_seed(0)
-    return torch.randn(3, 3, size, size, generator=draw)
+    return inputs(encoder, encoder.input_size(0))
 
 
 def everything(encoder: Encoder) -> range:
@@ -122,14 +138,14 @@ def test_sizes_are_checked_and_batches_shrink_with_them(encoder: Encoder) -> Non
 
 def test_it_takes_other_sizes_than_its_own(encoder: Encoder) -> None:
     size = encoder.input_size(2 * encoder.image_size)
-    found = encoder.depths(torch.zeros(1, 3, size, size), everything(encoder))
-    assert found.shape == (1, sum(encoder.widths))
+    found = encoder.depths(inputs(encoder, size), everything(encoder))
+    assert found.shape == (3, sum(encoder.widths))
 
 
 def test_its_state_makes_it_again(backbone: Backbone, images: Tensor) -> None:
     if not backbone.encoder.bundles:
         pytest.skip("it says that it cannot")
-    state = {name: tensor.contiguous() for name, tensor in backbone.encoder.state_dict().items()}
+    state = {name: tensor.contiguous() for name, tensor in backbone.encoder.bundled().items()}
     again = build(state, backbone.num_heads or None, "the file")
     every = everything(again)
     assert torch.equal(again.depths(images, every), backbone.encoder.depths(images, every))

@@ -19,8 +19,7 @@ from ovor.learners import METHODS
 from ovor.learners.base import Learner
 from ovor.training.checkpointing import Checkpoints, Position
 from ovor.training.features import Features
-
-SMALL = {"ranpac": {"projection": 50}}
+from tiny import NARROW
 
 
 def measured(folder: Folder) -> dict[str, Any]:
@@ -35,7 +34,7 @@ def measured(folder: Folder) -> dict[str, Any]:
 def test_right_answers_are_the_accuracy_of_every_method(
     method: str, tiny_run: Run, results: Path
 ) -> None:
-    run = replace(tiny_run, method=method, vor=None, epochs=1, options=SMALL.get(method, {}))
+    run = replace(tiny_run, method=method, vor=None, epochs=1, options=NARROW.get(method, {}))
     folder = Folder(results)
     result = execute(run, folder, diagnostics=True)
     found = read_diagnostics(folder)

@@ -214,7 +214,7 @@ def ray_folder() -> Iterator[Path]:
     with patch.dict(os.environ, settings | QUIET):
         os.environ.pop("RAY_ADDRESS", None)
         yield folder
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 240
     while (left := processes_of(folder)) and time.monotonic() < limit:
         time.sleep(0.2)
     for pid in left:

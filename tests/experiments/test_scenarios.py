@@ -25,14 +25,13 @@ from ovor.experiments.tables import Row, sections
 from ovor.learners import METHODS, at_once, looks_again, returning
 from ovor.presets import in_scenario, settings
 from ovor.report.make import of_grid
-from tiny import OPTIONS
+from tiny import NARROW
 
 ABLE = [name for name in METHODS if returning(name)]
 
 
 def of(tiny_run: Run, method: str, **changes: Any) -> Run:
-    options = OPTIONS["ranpac"] if method == "ranpac" else {}
-    return replace(tiny_run, method=method, vor=None, options=options, **changes)
+    return replace(tiny_run, method=method, vor=None, options=NARROW.get(method, {}), **changes)
 
 
 class StopError(Exception):
@@ -90,7 +89,9 @@ def test_who_learns_a_tasks_own_classes_alone_refuses_classes_that_return(
     method: str, tiny_run: Run, tmp_path: Path
 ) -> None:
     run = replace(tiny_run, method=method, vor=None, scenario="repetition", data="folder:nowhere")
-    with pytest.raises(OvorError, match=r"choose analytic, simplecil, .*ranpac.* or joint\.$"):
+    with pytest.raises(
+        OvorError, match=r"choose analytic, simplecil, .*ranpac.*fecam.* or joint\.$"
+    ):
         execute(run, Folder(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
@@ -104,6 +105,53 @@ def test_every_method_learns_unequal_classes(method: str, tiny_run: Run, tmp_pat
     assert sum(begins.train_images) == 1 + 1 + 2 + 2 + 3 + 4  # 4^(i/5), rounded
     assert sum(begins.test_images) == 24
     assert len(result["tasks"]) == (1 if at_once(method) else 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_wrong_labels_and_is_tested_on_right_ones(
+    method: str, tiny_run: Run, tmp_path: Path
+) -> None:
+    run = of(tiny_run, method, label_noise=0.4, epochs=1)
+    context, _ = prepare(run, tmp_path / "c")
+    data = context.dataset
+    position = {old: new for new, old in enumerate(context.order)}
+    truth = {
+        part: [position[label] for label in images.labels]
+        for part, images in (("train", data.train), ("test", data.test))
+    }
+    wrong = sum(
+        int((task.train.labels != np.array(truth["train"])[task.train.indices]).sum())
+        for task in context.tasks
+    )
+    assert 8 <= wrong <= 32  # of the 47 that may be, 19 are expected
+    for task in context.tasks:
+        assert (task.test.labels == np.array(truth["test"])[task.test.indices]).all()
+    result = execute(run, Folder(tmp_path / "run"))
+    assert result["arrival"] == ["label noise 0.4"]
+    assert np.isfinite(result["metrics"]["A_T"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_class_by_class_while_the_domain_shifts(
+    method: str, tiny_run: Run, tmp_path: Path
+) -> None:
+    """As many tasks as classes, each darker than the one before."""
+    run = of(tiny_run, method, task_sizes=(1,) * 6, shift="light", epochs=1)
+    context, _ = prepare(run, tmp_path / "c")
+    light = [
+        np.mean([np.asarray(context.dataset.test.image(i)).mean() for i in own])
+        for own in (np.flatnonzero(context.dataset.test.labels == c) for c in context.order)
+    ]
+    assert light[-1] < 0.6 * light[0]
+    result = execute(run, Folder(tmp_path / "run"))
+    assert result["arrival"] == ["shift light"]
+    assert result["tasks"] == ([6] if at_once(method) else [1] * 6)
+    assert np.isfinite(result["metrics"]["A_T"])
+
+
+def test_vor_learns_class_by_class(tiny_run: Run, tmp_path: Path) -> None:
+    result = execute(replace(tiny_run, task_sizes=(1,) * 6), Folder(tmp_path))
+    assert result["tasks"] == [1] * 6
 
 
 def test_vor_learns_unequal_classes(tiny_run: Run, tmp_path: Path) -> None:
@@ -155,9 +203,11 @@ def test_the_usual_scenario_has_the_names_it_had(tiny_run: Run, tmp_path: Path) 
     """A grid finds the runs that were done before there were scenarios."""
     row = Row("plain", tiny_run)
     written = json.loads(RUN.dump_json(tiny_run))
-    old = {k: v for k, v in written.items() if k not in ("scenario", "imbalance")}
+    new = ("scenario", "imbalance", "label_noise", "shift")
+    old = {k: v for k, v in written.items() if k not in new}
     assert RUN.validate_python(old) == tiny_run
-    assert b"scenario" not in RUN.dump_json(tiny_run, exclude_defaults=True)
+    dumped = json.loads(RUN.dump_json(tiny_run, exclude_defaults=True))
+    assert not set(new) & set(dumped)
     name = folder_of(tmp_path, row, 3).path.name
     assert name.endswith(f"-oneprompt+vor-seed3-{digest(run_of(row, 3))}")
 
@@ -169,10 +219,12 @@ def test_no_scenario_shares_a_folder_with_another(tiny_run: Run, tmp_path: Path)
         ("stream", None),
         ("stream", (5, 80)),
         ("classes", (5, 80)),
+        ("classes", None, 0.1),
+        ("classes", None, 0.0, "ink"),
     ]
     names = [folder_of(tmp_path, Row("", in_scenario(plain, *way)), 0).path.name for way in ways]
-    assert len(set(names)) == 4
-    assert len({name.rsplit("-", 1)[0] for name in names}) == 4  # to be told apart by a reader
+    assert len(set(names)) == 6
+    assert len({name.rsplit("-", 1)[0] for name in names}) == 6  # to be told apart by a reader
     assert "-stream-imbalance-5-to-80-linear-seed0-" in names[2]
 
 
@@ -247,6 +299,22 @@ def test_a_run_in_a_scenario_repeats_and_resumes(tiny_run: Run, tmp_path: Path) 
     assert json.loads(resumed.stdout)["accuracy"] == first["accuracy"]
     other = ovor("run", "--resume", "--out", "again", "--from", "run.json", cwd=tmp_path)
     assert "other settings" in other.stderr
+
+
+def test_a_run_with_noise_and_shift_repeats(tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(RUN.dump_json(of(tiny_run, "fecam")))
+    flags = ("--from", "run.json", "--label-noise", "0.2", "--shift", "ink")
+    said = ovor("run", *flags, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "-label-noise-0.2-shift-ink-fecam-seed0" in folder.name
+    assert "label noise 0.2, shift ink" in (folder / "report.html").read_text()
+    again = ovor("run", "--from", folder / "run.json", "--out", "again", "--json", cwd=tmp_path)
+    first = json.loads((folder / "result.json").read_text())
+    assert json.loads(again.stdout)["accuracy"] == first["accuracy"]
+    wrong = ovor("run", "--from", "run.json", "--label-noise", "1.5", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "less than 1" in wrong.stderr
 
 
 def test_in_a_stream_a_preset_has_one_epoch() -> None:

@@ -34,6 +34,7 @@ from ovor.training import loop
 from ovor.training.checkpointing import Checkpoints
 from ovor.training.features import Features, training_batches
 from ovor.training.loop import features_and_outliers, head_epoch, learn_epochs, lr_factors, train
+from tiny import NARROW
 
 
 # docs/methods.md, schedule: the first step is taken twice, and the end is not the nominal one. The
@@ -203,7 +204,7 @@ def test_resumed_equals_unbroken_wherever_it_was_stopped(
 ) -> None:
     assert tiny_run.vor is not None
     vor = replace(tiny_run.vor, refresh=refresh) if takes_vor(method) else None
-    options = {"projection": 20} if method == "ranpac" else {}
+    options = NARROW.get(method, {})
     run = replace(tiny_run, method=method, vor=vor, options=options)
     unbroken = Folder(tmp_path / "unbroken")
     events: list[Event] = []
@@ -284,7 +285,7 @@ def test_what_is_known_of_test_images_is_what_would_be_computed_again(
     tiny_run: Run, tmp_path: Path, method: str
 ) -> None:
     """Queries of prompts, and features that no later task changes, to the bit."""
-    options = {"projection": 50} if method == "ranpac" else {}  # of the usual 10,000
+    options = NARROW.get(method, {})
     run = replace(tiny_run, method=method, options=options, vor=None, epochs=1)
     context, learner = prepare(run, tmp_path / "c")
     features = Features(context)
@@ -322,11 +323,13 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole(
     tiny_run: Run, tmp_path: Path, method: str
 ) -> None:
     """Up to rounding: sums of a few float32 numbers in another order."""
-    run = replace(tiny_run, method=method, vor=None)
+    run = replace(tiny_run, method=method, vor=None, options=NARROW.get(method, {}))
     context, learner = prepare(run, tmp_path / "c")
-    learner.begin_task(len(context.tasks[0].classes), (0, 0))
+    for task in range(1 + (method == "rsiat")):  # which has pairs of images in the first task
+        learner.begin_task(len(context.tasks[task].classes), (0, task))
     assert learner.separable
-    images, labels = next(training_batches(context, 0, 0, 8))
+    images, labels = next(training_batches(context, task, 0, 8))
+    labels = labels - context.tasks[task].start
     found = []
     for size in (8, 3):
         optimizer = torch.optim.SGD(learner.learnable() or [torch.zeros(1)], lr=0.0)

@@ -11,6 +11,7 @@ import pytest
 from drawings import draw
 from ovor import Classifier
 from ovor.classifier.file import read_model
+from ovor.learners.moments import MOMENTS
 
 from .live import FIRST, SECOND, Live, drawn, events, files, serving, until
 
@@ -55,7 +56,10 @@ def test_known_and_new_classes_are_learned_as_by_the_classifier(
     assert ours.about.tasks == theirs.about.tasks
     assert ours.state.keys() == theirs.state.keys()
     for name, tensor in ours.state.items():
-        np.testing.assert_array_equal(tensor, theirs.state[name])
+        # The sums are exact; the head has what a spectrum in single precision says in it, which
+        # another number of threads adds up in another order.
+        rounding = 0.0 if name in MOMENTS else 1e-5
+        np.testing.assert_allclose(tensor, theirs.state[name], rtol=rounding, atol=rounding)
 
 
 def test_a_report_has_a_verdict_and_names_images_as_the_client_does(live: Live) -> None:

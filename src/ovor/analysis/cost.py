@@ -1,4 +1,4 @@
-"""What a method costs: learnable parameters, stored numbers and FLOPs.
+"""What a method costs: learnable parameters, stored numbers, passes and FLOPs.
 
 The paper's FLOPs are multiply-accumulates of one image with LayerNorm at 5 an element
 (docs/methods.md, cost).
@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import Architecture, Prefixes, VisionTransformer
+from ovor.encoders.prefixed import Prefixes
+from ovor.encoders.vit import Architecture, PatchEmbed, VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.presets import ANALYTIC
@@ -48,6 +49,7 @@ class Cost:
     method: str
     parameters: int  # that gradient descent may change in one task or another
     stored: int  # numbers in the learned state
+    passes: int  # of one image through the network
     macs: int  # one image, as the paper counts
     own_macs: int  # one image, as the learner computes
 
@@ -79,7 +81,7 @@ def measure(method: str, setting: Setting) -> Cost:
     stored = sum(tensor.numel() for tensor in own.learned_state().values())
     size = setting.arch.image_size
     macs, own_macs = (inference_macs(learner, size) for learner in (published, own))
-    return Cost(method, parameters, stored, macs, own_macs)
+    return Cost(method, parameters, stored, inference_passes(published, size), macs, own_macs)
 
 
 def after_all_tasks(
@@ -120,6 +122,21 @@ def grown(
 def inference_macs(learner: Learner, size: int) -> int:
     """Return the multiply-accumulates by which the learner classifies one image of this size."""
     return count_macs(lambda images: learner.logits(learner.features(images)), size)
+
+
+def inference_passes(learner: Learner, size: int) -> int:
+    """Count how often an image goes through the published network, where each pass embeds it."""
+    passes: list[None] = []
+    hooks = [
+        module.register_forward_hook(lambda *_: passes.append(None))
+        for module in learner.modules()
+        if isinstance(module, PatchEmbed)
+    ]
+    with torch.device("meta"):
+        learner.features(torch.empty(1, 3, size, size))
+    for hook in hooks:
+        hook.remove()
+    return len(passes)
 
 
 def count_macs(forward: Callable[[Tensor], Tensor], size: int) -> int:

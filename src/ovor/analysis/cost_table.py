@@ -61,6 +61,7 @@ def compare(cost: Cost, unit: Cost, printed: dict[str, float] | None) -> dict[st
         "parameters": cost.parameters,
         "parameters_ratio": cost.parameters / unit.parameters,
         "stored": cost.stored,
+        "passes": cost.passes,
         "gflops": gflops,
         "gflops_ratio": cost.macs / unit.macs,
         "gflops_computed_by_ovor": cost.own_macs / 1e9,
@@ -98,13 +99,14 @@ def as_tables(table: dict[str, Any]) -> Group:
     )
     flops = empty(
         "FLOPs (G) of one image",
-        ("computed", "paper", "diff.", "ratio", "paper", "in ovor"),
+        ("passes", "computed", "paper", "diff.", "ratio", "paper", "in ovor"),
     )
     for row in table["methods"]:
         count, own = f"{row['parameters']:,}", f"{row['gflops_computed_by_ovor']:.2f}"
         learned, stored = row["parameters"] / 1e6, f"{row['stored'] / 1e6:.2f}"
         parameters.add_row(row["method"], count, *cells(row, "params_m", learned), stored)
-        flops.add_row(row["method"], *cells(row, "gflops", row["gflops"]), own)
+        passes, found = str(row["passes"]), cells(row, "gflops", row["gflops"])
+        flops.add_row(row["method"], passes, *found, own)
     size, tasks, classes = table["image_size"], table["tasks"], table["classes_per_task"]
     heading = f"ViT-B/16, {size} pixels, {tasks} tasks of {classes} classes; +vor adds nothing."
     return Group(Text(heading), "", parameters, "", flops, "", *map(Text, notes(table)))
@@ -153,11 +155,15 @@ def notes(table: dict[str, Any]) -> list[str]:
         )
     if "analytic" in shown:
         lines[0] += " Nothing in analytic: its head is solved from sums, which are stored."
+    if "ease" in shown:
+        lines[0] += " In ease, of all tasks' adapters and of the heads that they learn with."
     if "slca" in shown:
         lines[0] += " slca's second head, an aligned copy of the first, only counts as stored."
     lines += [
         "Stored: all numbers of the learned state without the pre-trained ViT: what was learned, "
         "and the class means, covariances, sums, projections and earlier weights kept besides.",
+        "Passes: how often an image goes through the network"
+        + ("; in ease once a task." if "ease" in shown else "."),
         "FLOPs as the paper counts them: multiply-accumulates at inference, LayerNorm at 5 an "
         f"element; the ViT alone has {table['backbone_gflops']:.3f} G.",
         "in ovor: the last block for the CLS token only, unless the method reads the others too "

@@ -21,9 +21,9 @@ from ovor.classifier.memory_checks import (
 from ovor.classifier.notes import tell
 from ovor.classifier.task_list import with_fewer, with_more, without_class
 from ovor.data.class_names import as_name, check_name, check_new_names
-from ovor.data.images import Pictures, called, spread
-from ovor.data.labelled import Labels, read_images, read_labelled
-from ovor.data.task_data import OnError, checked, labelled, renamed
+from ovor.data.labelled import Labels
+from ovor.data.modality import Columns, Given
+from ovor.data.task_data import OnError, check_kind, checked, labelled, renamed
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
 from ovor.learners.moments import Moments
@@ -39,6 +39,7 @@ class Changes(Memory):
         *,
         rename: dict[str, str] | None = None,
         on_error: OnError = "stop",
+        columns: Columns = (None, None),
         listen: Listener = silent,
     ) -> Self:
         """Take images back that were learned, given in any of the ways that `learn` takes them.
@@ -47,16 +48,17 @@ class Changes(Memory):
         unless digests are kept (`once`): then others are refused.
         """
         learner = self.exact("unlearn")
-        groups, notes = read_labelled(source, labels, "train")
-        lesson = labelled(renamed(groups, rename or {}), notes)
+        check_kind(source, self.reads, columns)
+        groups, notes = self.reads.labelled(source, labels, "train", columns)
+        lesson = labelled(renamed(groups, rename or {}), notes, self.reads)
         tell(lesson.notes)
         if on_error == "skip":
             event = ImageChecked(total=len(lesson.images))
             lesson = checked(lesson, on_error, lambda images: listen(event))
         rows = self.rows_of(lesson.class_names)[lesson.images.labels]
-        check_enough(rows, learner.moments.counts, self.classes_)
+        check_enough(rows, learner.moments.counts, self.classes_, self.reads.many)
         found = self.passed(learner, lesson.images, rows, listen)
-        where = list(map(called, lesson.images.items))
+        where = list(map(self.reads.called, lesson.images.items))
         check_learned(self.memory().digests, found.digests, rows, where, self.classes_)
         moments = minus(learner.moments, found.moments)
         digests = self.memory().digests
@@ -85,29 +87,29 @@ class Changes(Memory):
         to = as_name(to)
         check_name(to, "choose another name", "choose another name")
         check_new_names([to], self.classes_, yes)
-        items = spread(images)
+        items = self.reads.listed(images)
         if not items:
-            raise OvorError("There is no image to correct: give at least one.")
+            raise OvorError(f"There is no {self.reads.one} to correct: give at least one.")
         names = self.classes_.tolist()
-        pictures = Pictures(items, np.zeros(len(items), np.int64))
+        given = Given(items, np.zeros(len(items), np.int64), self.reads)
         old = np.zeros(0, np.int64)
         if from_ is not None:
             if as_name(from_) == to:
-                raise OvorError(f"The images are {to!r} already: give another class.")
+                raise OvorError(f"The {self.reads.many} are {to!r} already: give another class.")
             old = np.repeat(self.rows_of([as_name(from_)]), len(items))
-            check_enough(old, learner.moments.counts, names)
+            check_enough(old, learner.moments.counts, names, self.reads.many)
         row = names.index(to) if to in names else len(names)
         classes = max(row + 1, len(names))
         rows = np.full(len(items), row, np.int64)
-        found = self.passed(learner, pictures, rows, listen, classes)
+        found = self.passed(learner, given, rows, listen, classes)
         if len(set(found.digests)) < len(items):
-            raise OvorError("The same image is given twice: give every image once.")
+            raise OvorError(f"The same {self.reads.one} is given twice: give each once.")
         moments = learner.moments.grown(classes - len(names)).plus(
             found.moments, torch.arange(classes)
         )
         digests = self.memory().digests
         if len(old):
-            where = list(map(called, items))
+            where = list(map(self.reads.called, items))
             check_learned(digests, found.digests, old, where, names)
             taken = Moments(
                 moments.counts.new_zeros(classes),
@@ -119,7 +121,7 @@ class Changes(Memory):
             taken.sums[old[0]] = found.moments.sums[row]
             moments = minus(moments, taken)
         elif digests is not None:
-            check_unknown(digests, found.digests, list(map(called, items)), names)
+            check_unknown(digests, found.digests, list(map(self.reads.called, items)), names)
         if digests is not None:
             digests = Digests({**digests, **dict.fromkeys(found.digests, row)})
         tasks = with_fewer(self.tasks_, [names[at] for at in old])
@@ -132,12 +134,12 @@ class Changes(Memory):
         learner = self.exact("forget")
         row = int(self.rows_of([name])[0])
         if images is not None:
-            items = read_images(images, name)
+            items = self.reads.found(images, name)
             had = learner.moments.counts[row]
             if len(items) != had:
                 raise OvorError(
-                    f"{name!r} was learned from {had:g} images, and here are {len(items)}: give "
-                    "all of them and no others, or forget it without them."
+                    f"{name!r} was learned from {had:g} {self.reads.many}, and here are "
+                    f"{len(items)}: give all of them and no others, or forget it without them."
                 )
             self.unlearn(items, [name] * len(items), listen=listen)
             return

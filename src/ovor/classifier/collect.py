@@ -1,6 +1,6 @@
-"""One pass over the images of a lesson: their sums, and meanwhile their features.
+"""One pass over the items of a lesson, images or texts: their sums, and meanwhile their features.
 
-Every image goes through the network in a batch of the same size, filled up if need be: so its
+Every item goes through the network in a batch of the same size, filled up if need be: so its
 features have the same bits in whatever company it comes, and so have the sums.
 """
 
@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from ovor.config import Run, Transform
-from ovor.data.base import Images, Integers
+from ovor.data.base import Integers, Items
 from ovor.data.loader import test_batches
-from ovor.data.transforms import normalised
 from ovor.errors import OvorError
 from ovor.events import Listener, MeansUpdated, RunBegins, silent
 from ovor.learners.analytic import Analytic
@@ -48,6 +47,8 @@ class Collected:
     """numbers of images that were learned before"""
     seen: set[bytes] = field(default_factory=set)
     """the digests again, to look them up"""
+    shortened: int = 0
+    """items whose end is beyond what the network sees"""
     waiting: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     """features, rows and weights of images that are still to be added to the sums"""
 
@@ -68,7 +69,7 @@ class Work:
     """A pass to be made."""
 
     learner: Analytic
-    images: Images
+    images: Items
     rows: Integers
     """of the class of each image"""
     run: Run
@@ -143,6 +144,7 @@ def views(work: Work, first: int) -> Iterator[tuple[int, Tensor]]:
         batch_size=work.batch,
         workers=work.run.workers,
         numbers=numbers,
+        reads=work.learner.backbone.reads,
     )
     try:
         for number, (pixels, _) in zip(numbers, batches, strict=True):
@@ -156,8 +158,8 @@ def encoded(work: Work, pixels: Tensor) -> Tensor:
     """Return the rounded features of a batch, which is filled up to the usual size."""
     missing = work.batch - len(pixels)
     full = torch.cat([pixels, pixels.new_zeros(missing, *pixels.shape[1:])])
-    images = normalised(full.to(work.learner.device), work.transform)
-    return rounded(work.learner.features(images)[: len(pixels)])
+    inputs = work.learner.backbone.tensor(full.to(work.learner.device), work.transform)
+    return rounded(work.learner.features(inputs)[: len(pixels)])
 
 
 def note(work: Work, found: Collected, pixels: Tensor, start: int) -> list[int]:
@@ -169,6 +171,7 @@ def note(work: Work, found: Collected, pixels: Tensor, start: int) -> list[int]:
             found.left_out.append(start + place)
         else:
             fresh.append(place)
+        found.shortened += work.learner.backbone.reads.shortened(view)
         found.digests.append(key)
         found.seen.add(key)
     return fresh
@@ -205,6 +208,7 @@ def save(work: Work, found: Collected, checkpoint: Path) -> None:
     tensors["digests"] = as_bytes(found.digests)
     tensors["left_out"] = torch.tensor(found.left_out, dtype=torch.int64)
     meta = {"schema": SCHEMA, "exact": True, "done": found.done, "about": work.about}
+    meta["shortened"] = found.shortened
     save_tensors(checkpoint, tensors, meta)
 
 
@@ -236,7 +240,16 @@ def resumed(work: Work, checkpoint: Path | None) -> Collected | None:
     digests = [bytes(row) for row in tensors["digests"].numpy()]
     features = [tensors["features"]] if len(tensors["features"]) else []
     numbers, left_out = tensors["numbers"].tolist(), tensors["left_out"].tolist()
-    return Collected(moments, meta["done"], numbers, features, digests, left_out, set(digests))
+    return Collected(
+        moments,
+        meta["done"],
+        numbers,
+        features,
+        digests,
+        left_out,
+        set(digests),
+        meta.get("shortened", 0),
+    )
 
 
 def as_bytes(digests: Sequence[bytes]) -> Tensor:

@@ -6,20 +6,21 @@ What follows from features is little, and is computed elsewhere: in a browser, s
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ovor.classifier.model import Classifier
 from ovor.classifier.onnx import INSTALL, open_session
-from ovor.classifier.onnx_export import TOLERANCE, to_proto
+from ovor.classifier.onnx_export import TOLERANCE, Exportable, to_proto
 from ovor.config import Transform
 from ovor.data.transforms import channels
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
 
 
-class EncoderGraph(nn.Module):
+class EncoderGraph(Exportable):
     """Views (B, S, S, 3 bytes) -> features as the learner has them, not rounded."""
 
+    takes, gives = "views", ("features",)
     mean: Tensor
     std: Tensor
 
@@ -45,7 +46,7 @@ def export_encoder(model: Classifier) -> tuple[bytes, NDArray[np.float32]]:
     size = model.transform().size
     graph = EncoderGraph(learner, model.transform()).eval()
     example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
-    content: bytes = to_proto(graph, example, ("views",), ("features",)).SerializeToString()
+    content: bytes = to_proto(graph, example).SerializeToString()
     return content, checked(graph, content, size)
 
 

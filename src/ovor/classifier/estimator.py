@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ovor.classifier.file import TaskInfo
 from ovor.classifier.prediction import Names
 from ovor.config import Run, Transform
+from ovor.data.modality import Modality
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.backbone import PAPER
 from ovor.encoders.preprocessing import Preprocessing, doubt
@@ -66,8 +67,9 @@ class Estimator:
                 raise OvorError(f"The {name} is fixed once something is learned: make a new one.")
             if name == "image_size" and self.tasks_ and value not in (None, self.transform().size):
                 raise OvorError(
-                    f"The model has learned from images of {self.transform().size} pixels, and "
-                    "others would not fit them: leave the size out, or make a new model."
+                    f"The model has learned from {self.reads.many} of the size "
+                    f"{self.transform().size}, and others would not fit them: leave the size out, "
+                    "or make a new model."
                 )
             setattr(self, name, value)
         return self
@@ -128,6 +130,11 @@ class Estimator:
         if self._network is None:
             self._network = load_backbone(self.backbone, self.num_heads or None)
         return self._network
+
+    @property
+    def reads(self) -> Modality:
+        """What it learns from and is asked about, as its network says."""
+        return self.network().encoder.reads
 
     def transform(self) -> Transform:
         """Return how images become the network's input, which has a real size here."""

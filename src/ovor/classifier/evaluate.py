@@ -11,9 +11,9 @@ from ovor.classifier.mistakes import calibration, confusions
 from ovor.classifier.prediction import Floats, Prediction, Predictor, predict_images
 from ovor.classifier.verdict import chance
 from ovor.data.class_names import listed
-from ovor.data.images import Picture
-from ovor.data.labelled import Labels, read_images, read_labelled
-from ovor.data.task_data import Lesson, OnError, checked, labelled, renamed
+from ovor.data.labelled import Labels
+from ovor.data.modality import Columns, Item
+from ovor.data.task_data import Lesson, OnError, check_kind, checked, labelled, renamed
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, ImagesPredicted, Listener
 
@@ -26,18 +26,21 @@ def evaluate(
     on_error: OnError,
     listen: Listener,
     labels: Labels | None = None,
+    columns: Columns = (None, None),
 ) -> dict[str, Any]:
     """Return everything that `ovor evaluate` says, as one value; shares are in percent."""
-    groups, notes = read_labelled(source, labels, "test")
+    reads = model.reads
+    check_kind(source, reads, columns)
+    groups, notes = reads.labelled(source, labels, "test", columns)
     groups = renamed(groups, rename)
     names = model.classes_.tolist()
     strange = [name for name in groups if name not in names]
     if strange:
         raise OvorError(
             f"The model does not know {listed(strange)}: leave it out, say what the model calls "
-            "it (rename=...), or give images of other things apart (unknown=...)."
+            f"it (rename=...), or give {reads.many} of other things apart (unknown=...)."
         )
-    known = readable(labelled(groups, notes), on_error, listen)
+    known = readable(labelled(groups, notes, reads), on_error, listen)
     found = list(predictions(model, known.images.items, listen))
     number = {name: i for i, name in enumerate(names)}
     truth = np.array([number[known.class_names[label]] for label in known.images.labels])
@@ -48,6 +51,7 @@ def evaluate(
     margins = np.array([p.margin for p in found])
     task_of = np.repeat(np.arange(len(model.task_sizes_)), model.task_sizes_)
     result: dict[str, Any] = {
+        "reads": reads.many,
         "images": len(truth),
         "accuracy": percent(right),
         "chance": chance(len(names)),
@@ -64,10 +68,13 @@ def evaluate(
         "notes": list(known.notes),
     }
     if unknown is not None:
-        others = read_images(unknown)
+        check_kind(unknown, reads)
+        others = reads.found(unknown)
         if not others:
-            raise OvorError(f"There is no image in {unknown}: give some, or a folder with some.")
-        strangers = readable(labelled({"unknown": others}, []), on_error, listen)
+            raise OvorError(
+                f"There is no {reads.one} in {unknown}: give some, or a folder with some."
+            )
+        strangers = readable(labelled({"unknown": others}, [], reads), on_error, listen)
         strange_margins = np.array(
             [p.margin for p in predictions(model, strangers.images.items, listen)]
         )
@@ -95,9 +102,7 @@ def readable(lesson: Lesson, on_error: OnError, listen: Listener) -> Lesson:
     return checked(lesson, on_error, lambda images: listen(event))
 
 
-def predictions(
-    model: Predictor, images: Sequence[Picture], listen: Listener
-) -> Iterator[Prediction]:
+def predictions(model: Predictor, images: Sequence[Item], listen: Listener) -> Iterator[Prediction]:
     """Yield a prediction for each image, and tell the listener of it."""
     for found in predict_images(model, images):
         listen(ImagesPredicted(1, total=len(images)))

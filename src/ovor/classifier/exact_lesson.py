@@ -44,7 +44,7 @@ def learn_exactly(
     """
     learner = model.exact("learn") if model._learner else model.new_learner()
     learner.to(model.torch_device())
-    known = model.classes_.tolist()
+    known, reads = model.classes_.tolist(), model.reads
     new = [name for name in lesson.class_names if name not in known]
     names = known + new
     order = np.array([names.index(name) for name in lesson.class_names])
@@ -52,7 +52,7 @@ def learn_exactly(
     digests = model._exact.digests if model._exact else None
     if once and digests is None:
         digests = Digests()
-    counted = None if weights is None else checked_weights(weights, len(rows))
+    counted = None if weights is None else checked_weights(weights, len(rows), reads.many)
     about = {
         "past": past,
         "lesson": lesson.fingerprint() if checkpoint else "",
@@ -71,14 +71,16 @@ def learn_exactly(
         len(model.tasks_),
         digests,
         about,
-        'Or leave such images out (on_error="skip").',
+        f'Or leave such {reads.many} out (on_error="skip").',
     )
     found = collect(work, checkpoint, listen)
     added = np.setdiff1d(np.arange(len(rows)), found.left_out)
     check_new(model, found, rows, names, len(added))
     moments = learner.moments.grown(len(new)).plus(found.moments, torch.arange(len(names)))
     if not bool((moments.counts > 0).all()):
-        raise OvorError("A class has no weight at all: give its images more, or leave it out.")
+        raise OvorError(
+            f"A class has no weight at all: give its {reads.many} more, or leave it out."
+        )
     counts = np.bincount(rows[added], minlength=len(names))
     tasks = with_more(
         model.tasks_,
@@ -94,6 +96,7 @@ def learn_exactly(
     now = solved(learner, moments)
     everything = torch.from_numpy(rows)
     calibration, report = judged(now, found, lesson, everything, names, calibration)
+    report["shortened"] = found.shortened
     report["left_out"] = [lesson.images.called(i) for i in found.left_out]
     older = estimated(lost_to(learner, names, len(new), report) if known and new else [])
     report = with_verdict(report, older, len(names), exact=True)
@@ -120,7 +123,9 @@ def lost_to(
 def check_new(model: Memory, found: Collected, rows: Any, names: list[str], added: int) -> None:
     """Refuse a lesson of which nothing, or nothing of a new class, is new."""
     if not added:
-        raise OvorError("Every image here is learned already: there is nothing new to learn.")
+        raise OvorError(
+            f"Every {model.reads.one} here is learned already: there is nothing new to learn."
+        )
     without = [
         name
         for row, name in enumerate(names)
@@ -128,8 +133,8 @@ def check_new(model: Memory, found: Collected, rows: Any, names: list[str], adde
     ]
     if without and found.left_out:
         raise OvorError(
-            f"All images of {listed(without)} were learned already, as another class: correct "
-            "them (ovor correct), or leave the class out."
+            f"All {model.reads.many} of {listed(without)} were learned already, as another class: "
+            "correct them (ovor correct), or leave the class out."
         )
 
 
@@ -148,11 +153,11 @@ def with_judgement(task: TaskInfo, report: dict[str, Any]) -> TaskInfo:
     return replace(task, accuracy=report["expected"])
 
 
-def checked_weights(weights: Sequence[float], images: int) -> Tensor:
-    """Return one weight an image, on the grid on which sums are exact."""
+def checked_weights(weights: Sequence[float], images: int, many: str) -> Tensor:
+    """Return one weight an item, on the grid on which sums are exact."""
     found = torch.as_tensor(np.asarray(weights, dtype=np.float64))
     if found.shape != (images,):
-        raise OvorError(f"There are {images} images and {found.numel()} weights: give one each.")
+        raise OvorError(f"There are {images} {many} and {found.numel()} weights: give one each.")
     if not bool((found.isfinite() & (found >= 0)).all()):
         raise OvorError("A weight is negative or no number: give numbers from 0 on.")
     return rounded_weights(found)

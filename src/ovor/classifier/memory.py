@@ -22,7 +22,7 @@ from ovor.classifier.memory_checks import (
     check_left,
 )
 from ovor.classifier.task_list import names_of, without_class
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.class_names import listed
 from ovor.errors import OvorError, explain
 from ovor.events import Listener
@@ -96,6 +96,7 @@ class Memory(Estimator):
                     network.sha256,
                     self._bundled,
                     network.num_heads,
+                    self.reads.many,
                 ),
                 tasks=self.tasks_,
                 false_alarms=self.false_alarms,
@@ -139,7 +140,7 @@ class Memory(Estimator):
         return np.array([known.index(name) for name in names], np.int64)
 
     def passed(
-        self, learner: Analytic, images: Images, rows: Any, listen: Listener, classes: int = 0
+        self, learner: Analytic, images: Items, rows: Any, listen: Listener, classes: int = 0
     ) -> Collected:
         """Return the sums of some images."""
         count = classes or len(self.classes_)
@@ -158,7 +159,7 @@ class Memory(Estimator):
     ) -> None:
         """Take other sums, without the classes that have no image left."""
         learner, memory = self.exact("change"), self.memory()
-        check_left(moments, float(learner.moments.counts.max()))
+        check_left(moments, float(learner.moments.counts.max()), self.reads.many)
         for row in reversed((moments.counts == 0).nonzero()[:, 0].tolist()):
             moments = moments.without(row)
             tasks = without_class(tasks, names_of(tasks)[row])

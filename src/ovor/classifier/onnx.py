@@ -1,6 +1,7 @@
 """A classifier from one ONNX file, which predicts without torch; `onnx_export` writes such files.
 
-Input: `images`, float32 (B, 3, S, S), RGB from 0 to 1. Outputs: `logits` (B, classes) and `margins`
+Input: `images`, float32 (B, 3, S, S), RGB from 0 to 1; or of texts `ids`, int64 (B, windows, N), by
+the tokenizer that lies beside the file. Outputs: `logits` (B, classes) and `margins`
 (B), below 0 where the image is like no class that was learned. How an image becomes the input is in
 the metadata.
 """
@@ -11,19 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
 from ovor.classifier.answers import Answers
 from ovor.classifier.prediction import (
     Names,
     Scores,
-    View,
     check_scores,
 )
 from ovor.config import Transform
 from ovor.data.class_names import check_stored
-from ovor.data.transforms import test_view
+from ovor.data.modality import IMAGES, Modality, View
+from ovor.data.tokens import modality_of
 from ovor.errors import OvorError
 
 SCHEMA = 1
@@ -38,13 +37,13 @@ INSTALL = "install it with: pip install 'ovor[onnx]'"
 class OnnxClassifier(Answers):
     """Predicts as the `Classifier` that was exported, without torch and without its backbone."""
 
-    def __init__(self, session: Any, about: dict[str, Any]) -> None:
-        """Take a session of onnxruntime, and the metadata of its file."""
-        self.session, self.about = session, about
+    def __init__(self, session: Any, about: dict[str, Any], reads: Modality = IMAGES) -> None:
+        """Take a session of onnxruntime, the metadata of its file, and what it reads."""
+        self.session, self.about, self.reads = session, about, reads
         said = about["preprocessing"]
         self.transform = Transform(
             size=said["size"],
-            crop_pct=said["crop_pct"],
+            crop_pct=said.get("crop_pct", 1.0),
             interpolation=said.get("interpolation", "bilinear"),  # older exports do not say
         )
 
@@ -65,7 +64,7 @@ class OnnxClassifier(Answers):
                 f"{path} has the format {about.get('schema')!r}, and this version of ovor reads "
                 f"{SCHEMA}: update ovor, or export it anew."
             )
-        found = cls(session, about)
+        found = cls(session, about, modality_of(about["preprocessing"], path))
         try:
             for name in found.classes_:
                 check_stored(name)
@@ -75,13 +74,12 @@ class OnnxClassifier(Answers):
         return found
 
     def check_numbers(self, path: Path) -> None:
-        """Refuse a file whose numbers are not finite: no image would be named by it.
+        """Refuse a file whose numbers are not finite: nothing would be named by it.
 
         What it says of a grey image tells, and takes less time than looking at all of them.
         """
-        side = self.transform.size
         try:
-            check_scores(self.scores(np.full((1, side, side, 3), 128, np.uint8)))
+            check_scores(self.scores(self.reads.blank(self.transform)[None]))
         except OvorError as error:
             raise OvorError(f"{path} cannot be used. {error}") from error
 
@@ -95,14 +93,19 @@ class OnnxClassifier(Answers):
         """The number of classes of each task."""
         return [len(task) for task in self.about["tasks"]]
 
-    def view(self, image: Image.Image) -> View:
-        """Return what the network sees of an image."""
-        return np.asarray(test_view(image, self.transform))
+    def view(self, decoded: Any) -> View:
+        """Return what the network sees of an item."""
+        return self.reads.view(decoded, self.transform)
 
-    def scores(self, views: NDArray[np.uint8]) -> Scores:
+    def scores(self, views: View) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
-        pixels = views.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255)
-        logits, margins = self.session.run(None, {"images": pixels})
+        portions = self.reads.portions(views)
+        found = [
+            self.session.run(None, {self.reads.input_name: self.reads.exported(views[some])})
+            for some in portions
+        ]
+        order = np.argsort(np.concatenate(portions))
+        logits, margins = (np.concatenate(parts)[order] for parts in zip(*found, strict=True))
         shifted = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
         return Scores(shifted / shifted.sum(1, keepdims=True), margins.astype(np.float64))
 

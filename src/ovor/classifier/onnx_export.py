@@ -15,13 +15,9 @@ from ovor.atomic import write_atomically
 from ovor.classifier.model import Classifier
 from ovor.classifier.onnx import INSTALL, SCHEMA, check_place, open_session, sealed
 from ovor.config import Transform
-from ovor.data.transforms import channels
 from ovor.errors import OvorError
 
 KIND = "ovor classifier"
-Names = tuple[str, ...]
-INPUTS: Names = ("images",)
-OUTPUTS: Names = ("logits", "margins")
 TOLERANCE = 1e-4
 LIMIT = 2_000_000_000  # bytes: protobuf, which ONNX files are written in, ends at 2 GB
 
@@ -48,6 +44,8 @@ def export_onnx(model: Classifier, path: str | Path) -> float:
         content, difference = exported(model)
     finally:
         learner.to(device)
+    for end, beside in model.reads.files().items():
+        write_atomically(path.with_suffix(end), beside)
     write_atomically(path, content)
     return difference
 
@@ -56,28 +54,38 @@ def exported(model: Classifier) -> tuple[bytes, float]:
     """Return the content of the file, and how far what it computes is from the model."""
     transform = model.transform()
     graph = Graph(model, transform).eval()
-    proto = to_proto(graph, torch.zeros(2, 3, transform.size, transform.size))
+    proto = to_proto(graph, graph.example(2))
     proto.metadata_props.add(key="ovor", value=json.dumps(describe(model, transform)))
     content = sealed(proto.SerializeToString())
-    return content, compare(graph, content, transform.size)
+    return content, compare(graph, content)
 
 
-class Graph(nn.Module):
-    """Pixels from 0 to 1 -> logits of all classes, and the margin of the most willing task."""
+class Exportable(nn.Module):
+    """A graph of one input, and what a file of it calls its ends."""
 
-    mean: Tensor
-    std: Tensor
+    takes: str
+    gives: tuple[str, ...]
+    free: tuple[int, ...] = (0,)  # dimensions of the input that may be any
+
+
+class Graph(Exportable):
+    """Pixels, or ids of tokens -> logits of all classes, and the margin of the likeliest task."""
 
     def __init__(self, model: Classifier, transform: Transform) -> None:
         super().__init__()
         self.learner = model.learner().eval()
-        self.register_buffer("mean", channels(transform.mean))
-        self.register_buffer("std", channels(transform.std))
+        self.encoder, self.transform = model.network().encoder, transform
+        self.takes, self.gives = self.encoder.reads.input_name, ("logits", "margins")
+        self.free = self.encoder.free
         self.judge = model.judge()
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        images = (images - self.mean) / self.std
-        features = self.learner.features(images)
+    def example(self, count: int) -> Tensor:
+        """Return so many random items as the graph takes them, the same every time."""
+        draw = torch.Generator().manual_seed(count)
+        return self.encoder.example(self.transform, count, draw)
+
+    def forward(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.learner.features(self.encoder.of_export(items, self.transform))
         logits, margin = self.judge(self.learner.logits(features), features)
         return logits.float(), margin.float()
 
@@ -91,26 +99,14 @@ def describe(model: Classifier, transform: Transform) -> dict[str, Any]:
         "thresholds": [task.threshold for task in model.tasks_],
         "method": model.run().name,
         "backbone": {"name": model.network().name, "sha256": model.network().sha256},
-        "preprocessing": {
-            "color": "RGB, transparent pixels on white, upright as EXIF says",
-            "resize": f"shorter side to {int(transform.size / transform.crop_pct)}, "
-            f"{transform.interpolation} with antialiasing (Pillow's)",
-            "crop": f"central {transform.size} x {transform.size}",
-            "scale": "divide bytes by 255",
-            "normalise": f"in the graph: (x - {transform.mean}) / {transform.std}",
-            "size": transform.size,
-            "crop_pct": transform.crop_pct,
-            "interpolation": transform.interpolation,
-        },
+        "preprocessing": model.reads.described(transform),
     }
 
 
-def to_proto(
-    graph: nn.Module, example: Tensor, inputs: Names = INPUTS, outputs: Names = OUTPUTS
-) -> Any:
-    """Return the graph as an ONNX message that takes any number of images."""
+def to_proto(graph: Exportable, example: Tensor) -> Any:
+    """Return the graph as an ONNX message that takes any number of items."""
     try:
-        program = to_program(graph, example, inputs, outputs)
+        program = to_program(graph, example)
     except Exception as error:  # every stage of the exporter has errors of its own
         raise OvorError(
             f"torch {torch.__version__} cannot write this model as ONNX ({type(error).__name__}): "
@@ -129,9 +125,7 @@ def to_proto(
 
 
 @torch.no_grad()
-def to_program(
-    graph: nn.Module, example: Tensor, inputs: Names = INPUTS, outputs: Names = OUTPUTS
-) -> Any:
+def to_program(graph: Exportable, example: Tensor) -> Any:
     """Return the graph as torch's exporter writes it, traced with an example of its input."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter about itself
@@ -140,30 +134,29 @@ def to_program(
         traced = torch.export.export(
             graph,
             (example,),
-            dynamic_shapes={name: {0: torch.export.Dim.DYNAMIC} for name in inputs},
+            dynamic_shapes=(dict.fromkeys(graph.free, torch.export.Dim.DYNAMIC),),
             strict=False,
         )
         return torch.onnx.export(
             traced,
             dynamo=True,
-            input_names=list(inputs),
-            output_names=list(outputs),
+            input_names=[graph.takes],
+            output_names=list(graph.gives),
             verbose=False,
         )
 
 
-def compare(graph: Graph, content: bytes, size: int) -> float:
+def compare(graph: Graph, content: bytes) -> float:
     """Return the largest difference between the file's outputs and the graph's, or refuse it.
 
-    Both see the same random images, in batches of other sizes than the graph was traced with.
+    Both see the same random items, in batches of other sizes than the graph was traced with.
     """
     session, worst = open_session(content, "the export"), 0.0
-    draw = torch.Generator().manual_seed(1)
     for count in (1, 3, 8):
-        images = torch.rand(count, 3, size, size, generator=draw)
+        items = graph.example(count)
         with torch.no_grad():
-            ours = graph(images)
-        theirs = session.run(None, {"images": images.numpy()})
+            ours = graph(items)
+        theirs = session.run(None, {graph.takes: items.numpy()})
         for mine, other in zip(ours, theirs, strict=True):
             bound = mine.abs().clamp(min=1)  # float32 has 7 digits: large logits differ more
             difference = ((mine - torch.from_numpy(other)).abs() / bound).max()

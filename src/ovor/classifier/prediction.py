@@ -1,6 +1,7 @@
-"""The one way from images to predictions, and the one row that Python, the terminal and HTTP show.
+"""The one way from images or texts to predictions, and the one row that Python, the terminal and
+HTTP show.
 
-An image becomes a view (what the network sees of it), views become scores a batch at a time, and a
+An item becomes a view (what the network sees of it), views become scores a batch at a time, and a
 row of scores is a prediction.
 """
 
@@ -11,16 +12,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ovor.data.class_names import UNKNOWN
-from ovor.data.images import Picture, to_image
+from ovor.data.modality import IMAGES, Item, Modality, View
 from ovor.errors import OvorError
 
-BATCH = 32  # images that go through the network together, once it is under way
 Names = NDArray[np.object_]
 Floats = NDArray[np.float64]
-View = NDArray[np.uint8]  # S, S, 3: an image as the network sees it, however large it was
 T = TypeVar("T")
 
 
@@ -42,10 +40,14 @@ class Predictor(Protocol):
     @property
     def task_sizes_(self) -> list[int]: ...
 
-    def view(self, image: Image.Image) -> View: ...
+    @property
+    def reads(self) -> Modality:
+        """What it can be asked about."""
 
-    def scores(self, views: NDArray[np.uint8]) -> Scores:
-        """Return the scores of a stack of views: B, S, S, 3 bytes."""
+    def view(self, decoded: Any) -> View: ...
+
+    def scores(self, views: View) -> Scores:
+        """Return the scores of a stack of views."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,8 @@ class Prediction:
     """C: of every class, in the order of `classes`"""
     margin: float
     """how surely the image is of a class that was learned"""
+    shortened: bool = False
+    """is there more of it than the network sees?"""
 
     @property
     def unknown(self) -> bool:
@@ -92,6 +96,7 @@ class Prediction:
             "confidence": round(self.confidence, 6),
             "margin": round(self.margin, 6),
             "best": [{"class": name, "confidence": share} for name, share in self.best(top)],
+            **({"shortened": True} if self.shortened else {}),
         }
 
 
@@ -106,10 +111,15 @@ class Predictions(NamedTuple):
     """the image is probably of no class that was learned"""
 
 
-def row(image: str, found: Prediction | OvorError, top: int) -> dict[str, Any]:
-    """Return what is said of one image: its prediction, or why it cannot be read."""
+def row(
+    name: str, found: Prediction | OvorError, top: int, reads: Modality = IMAGES
+) -> dict[str, Any]:
+    """Return what is said of one item: its prediction, or why it cannot be read.
+
+    The key of its name is what people call it, an image or a text.
+    """
     said = {"error": str(found)} if isinstance(found, OvorError) else found.as_json(top)
-    return {"image": image, **said}
+    return {reads.one: name, **said}
 
 
 def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
@@ -119,8 +129,8 @@ def predict_views(model: Predictor, views: Sequence[View]) -> list[Prediction]:
     classes, scores = model.classes_, model.scores(np.stack(views))
     check_scores(scores)
     return [
-        Prediction(classes, probabilities, float(margin))
-        for probabilities, margin in zip(*scores, strict=True)
+        Prediction(classes, probabilities, float(margin), model.reads.shortened(view))
+        for probabilities, margin, view in zip(*scores, views, strict=True)
     ]
 
 
@@ -133,41 +143,40 @@ def check_scores(scores: Scores) -> None:
         )
 
 
-def predict_images(model: Predictor, images: Iterable[Picture]) -> Iterator[Prediction]:
+def predict_images(model: Predictor, images: Iterable[Item]) -> Iterator[Prediction]:
     """Yield a prediction for each image, in order; raise at one that cannot be read."""
-    for batch in batches(images):
-        yield from predict_views(model, [model.view(to_image(image)) for image in batch])
+    decoded = model.reads.decoded
+    for batch in batches(images, model.reads.at_once):
+        yield from predict_views(model, [model.view(decoded(item)) for item in batch])
 
 
-def predict_readable(
-    model: Predictor, images: Iterable[Picture]
-) -> Iterator[Prediction | OvorError]:
+def predict_readable(model: Predictor, images: Iterable[Item]) -> Iterator[Prediction | OvorError]:
     """Yield a prediction for each image, in order, or the error of one that cannot be read.
 
     Among the images may be errors already, of what was looked for and not found.
     """
-    for batch in batches(images):
+    for batch in batches(images, model.reads.at_once):
         views = [view_or_error(model, image) for image in batch]
         found = iter(predict_views(model, [v for v in views if not isinstance(v, OvorError)]))
         yield from (view if isinstance(view, OvorError) else next(found) for view in views)
 
 
-def view_or_error(model: Predictor, image: Picture) -> View | OvorError:
+def view_or_error(model: Predictor, image: Item) -> View | OvorError:
     """Return what the network sees of an image, or why it cannot be read."""
     if isinstance(image, OvorError):
         return image
     try:
-        return model.view(to_image(image))
+        return model.view(model.reads.decoded(image))
     except OvorError as error:
         return error
 
 
-def batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """Yield the items in lists of 1, 2, 4 and so on up to BATCH, so that the first is soon done."""
+def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Yield the items in lists of 1, 2, 4 and so on up to `most`: so the first is soon done."""
     rest, size = iter(items), 1
     while batch := list(islice(rest, size)):
         yield batch
-        size = min(2 * size, BATCH)
+        size = min(2 * size, most)
 
 
 def as_columns(predictions: Iterable[Prediction]) -> Predictions:

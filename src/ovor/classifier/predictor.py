@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from ovor.classifier.answers import Answers
 from ovor.classifier.changes import Changes
-from ovor.classifier.prediction import (
-    Scores,
-    View,
-    batches,
-    predict_images,
-)
+from ovor.classifier.prediction import Scores, batches, predict_images
 from ovor.classifier.rejection import EnergyJudge, Judge
 from ovor.data.class_names import as_name
-from ovor.data.images import spread, to_image
-from ovor.data.transforms import normalised, test_view
+from ovor.data.modality import View
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
 from ovor.learners.base import Learner
@@ -35,7 +28,7 @@ class Predictor(Answers, Changes):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of every class, in the order of `classes_`: images, classes."""
-        rows = [found.probabilities for found in predict_images(self, spread(X))]
+        rows = [found.probabilities for found in predict_images(self, self.reads.listed(X))]
         return np.array(rows).reshape(-1, len(self.classes_))
 
     def score(
@@ -49,7 +42,8 @@ class Predictor(Answers, Changes):
         truth = np.array([as_name(str(label)) for label in y], dtype=object)
         if len(found) != len(truth) or not len(truth):
             raise OvorError(
-                f"There are {len(found)} images and {len(truth)} labels: give one label each."
+                f"There are {len(found)} {self.reads.many} and {len(truth)} labels: give one label "
+                "each."
             )
         return float(np.average(found == truth, weights=sample_weight))
 
@@ -61,14 +55,14 @@ class Predictor(Answers, Changes):
         depend, a little, on how the lessons' images were judged when they came.
         """
         rows = []
-        for batch in batches(spread(X)):
-            views = np.stack([self.view(to_image(image)) for image in batch])
+        for batch in batches(self.reads.listed(X), self.reads.at_once):
+            views = np.stack([self.view(self.reads.decoded(item)) for item in batch])
             rows.append(as_array(self.learner().logits(self.features(views))))
         return np.concatenate(rows) if rows else np.zeros((0, len(self.classes_)))
 
-    def view(self, image: Image.Image) -> View:
-        """Return what the network sees of an image: little, however large it was."""
-        return np.asarray(test_view(image, self.transform()))
+    def view(self, decoded: Any) -> View:
+        """Return what the network sees of an item: little, however large it was."""
+        return self.reads.view(decoded, self.transform())
 
     @contextmanager
     def seeing_views(self) -> Iterator[None]:
@@ -84,7 +78,7 @@ class Predictor(Answers, Changes):
             self._transform = own
 
     @torch.no_grad()
-    def scores(self, views: NDArray[np.uint8]) -> Scores:
+    def scores(self, views: View) -> Scores:
         """Return the classes' probabilities and the margins of a stack of views."""
         return self.judged(self.features(views))
 
@@ -95,15 +89,16 @@ class Predictor(Answers, Changes):
         return Scores(as_array(logits.double().softmax(1)), as_array(claimed))
 
     @torch.no_grad()
-    def features(self, views: NDArray[np.uint8]) -> Tensor:
+    def features(self, views: View) -> Tensor:
         """Return the features of a stack of views, as many at once as the network likes."""
         learner, transform = self.learner(), self.transform()
-        pixels = torch.from_numpy(views).to(learner.device)
-        at_once = len(pixels)  # to others it may matter who else is there
+        stack = torch.from_numpy(views).to(learner.device)
+        at_once = len(stack)  # to others it may matter who else is there
         if isinstance(learner, Analytic) and learner.device.type == "cpu":
             at_once = max(1, learner.backbone.batch(transform.size))
-        parts = torch.split(pixels, at_once)
-        return torch.cat([learner.features(normalised(part, transform)) for part in parts])
+        parts = torch.split(stack, at_once)
+        encoder = self.network().encoder
+        return torch.cat([learner.features(encoder.tensor(part, transform)) for part in parts])
 
     def judge(self) -> Judge:
         """Return what turns logits into probabilities and margins."""

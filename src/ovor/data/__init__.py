@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ovor.data import cifar_100, cub_200, imagenet_a, imagenet_r
+from ovor.data import cifar_100, cub_200, dbpedia, imagenet_a, imagenet_r, intents, reuters
 from ovor.data.base import Dataset, Images
 from ovor.data.embedded import quickdraw, quickdraw_dev
 from ovor.data.folders import folder
 from ovor.data.hf import hugging_face
+from ovor.data.own_texts import own_texts
 from ovor.data.shards import shards
 from ovor.data.sources import Source
 from ovor.errors import OvorError
@@ -29,6 +30,14 @@ SOURCES: dict[str, Source] = {
         cub_200.SOURCE,
         cub_200.PILOT,
         imagenet_a.SOURCE,
+        reuters.SOURCE,
+        reuters.ALL,
+        reuters.LEADS,
+        reuters.DEV,
+        intents.CLINC150,
+        intents.BANKING77,
+        intents.HWU64,
+        dbpedia.SOURCE,
     )
 }
 DATASETS: dict[str, Callable[[], Dataset]] = {
@@ -41,6 +50,7 @@ OWN: dict[str, Callable[[str], Dataset]] = {
     "folder": folder,
     "shards": shards,
     "hf": hugging_face,
+    "texts": own_texts,
 }
 
 
@@ -50,7 +60,7 @@ def load_dataset(name: str) -> Dataset:
     if not own and name not in DATASETS:
         raise OvorError(
             f"There is no data set '{name}': choose {', '.join(DATASETS)}, folder:PATH, "
-            "shards:PATTERN or hf:NAME."
+            "shards:PATTERN, hf:NAME or texts:PATH."
         )
     with _unreadable_named(name):
         return own(place) if own else DATASETS[name]()

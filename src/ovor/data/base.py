@@ -1,13 +1,13 @@
-"""What a data set is: class names, and training and test images with one label each (Sec. 3).
+"""What a data set is: class names, and training and test items with one label each (Sec. 3).
 
-Where the pixels come from is each file's own affair. The rule that splits data without a split of
-its own also stands here, as folders, shards and Hugging Face data share it.
+An item is an image, or a text. Where it comes from is each file's own affair. The rule that splits
+data without a split of its own also stands here, as folders, shards and Hugging Face data share it.
 """
 
 import hashlib
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +21,32 @@ Mask = NDArray[np.bool_]
 TEST_SHARE = 0.2
 
 
-class Images(Protocol):
-    """Labelled images; an image is read when it is asked for."""
+class Items(Protocol):
+    """Labelled items, images or texts; an item is read when it is asked for."""
 
     labels: Integers
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def item(self, index: int) -> Any:
+        """Return the item at `index` as the network's `reads.view` takes it."""
+        ...
+
+    def origin(self, index: int) -> bytes | None:
+        """Identify what an item is decoded from each time; None if it is in memory, or gone."""
+        return None
+
+
+class Images(Items, Protocol):
+    """Labelled images."""
+
     def image(self, index: int) -> Image.Image:
         """Return the image at `index`, upright and in RGB."""
         ...
 
-    def origin(self, index: int) -> bytes | None:
-        """Identify what an image is decoded from each time; None if it is in memory, or gone."""
-        return None
+    def item(self, index: int) -> Image.Image:
+        return self.image(index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +55,14 @@ class Dataset:
 
     name: str
     class_names: tuple[str, ...]
-    train: Images
-    test: Images
+    train: Items
+    test: Items
+    unknown: Items | None = None
+    """of no class, where a data set has such to test what is said of them"""
+
+    def drawn(self, seed: int) -> "Dataset":
+        """Return the data set as a run of this seed splits it: most have one split for all."""
+        return self
 
 
 def chance(path: PurePath) -> float:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import PIL
 from numpy.lib.format import read_array_header_1_0, read_magic
 from PIL import Image
 
-from ovor.data.base import Dataset, Images, Integers
+from ovor.data.base import Dataset, Integers, Items
 from ovor.errors import OvorError
 
 FOLDER = "~/.cache/ovor/decoded"
@@ -40,35 +40,35 @@ def cached(dataset: Dataset, limit: int, folder: str = FOLDER) -> Dataset:
             f"The cache folder {path} cannot be made ({error.strerror}): choose another one."
         ) from error
     train, test = (
-        CachedImages(images.labels, images, path, limit) for images in (dataset.train, dataset.test)
+        CachedItems(items.labels, items, path, limit) for items in (dataset.train, dataset.test)
     )
     return replace(dataset, train=train, test=test)
 
 
 @dataclass(frozen=True, eq=False)
-class CachedImages(Images):
+class CachedItems(Items):
     """Images that are each decoded once; those beyond the limit are decoded every time."""
 
     labels: Integers
-    images: Images
+    items: Items
     folder: Path
     limit: int
     """bytes that all the images of this folder may take"""
 
-    def image(self, index: int) -> Image.Image:
-        origin = self.images.origin(index)
-        if origin is None:
-            return self.images.image(index)
+    def item(self, index: int) -> Any:
+        origin = self.items.origin(index)
+        if origin is None:  # such as a text, which takes nothing to decode
+            return self.items.item(index)
         key = hashlib.sha256(f"{SCHEMA} {PIL.__version__} ".encode() + origin).hexdigest()
         path = self.folder / key[:2] / f"{key}.npy"
         kept = _read(path)
         if kept is not None:
             return kept
-        image = self.images.image(index)
+        image = self.items.item(index)
         size = HEADER + 3 * image.width * image.height
         # A full disk is no reason to stop: without the file the image is decoded again.
         with contextlib.suppress(OSError):
-            if _admitted(self.folder / "sizes", size, self.limit):
+            if admitted(self.folder / "sizes", size, self.limit):
                 with written(path) as file:
                     np.save(file, np.asarray(image))
         return image
@@ -111,7 +111,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _admitted(ledger: Path, size: int, limit: int) -> bool:
+def admitted(ledger: Path, size: int, limit: int) -> bool:
     """Book `size` more bytes if they fit, and say whether they do.
 
     Every process appends to the same file and trusts only what stands there up to its own entry, so

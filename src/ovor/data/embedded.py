@@ -54,6 +54,6 @@ def write_drawings(
         own = np.flatnonzero(images.labels == names.index(name))[:each]
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number, index in enumerate(own, 1):
-            images.image(int(index)).save(folder / name / f"{part}-{number:02}.png")
+            images.item(int(index)).save(folder / name / f"{part}-{number:02}.png")
         written[name] = len(own)
     return written

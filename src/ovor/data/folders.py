@@ -14,7 +14,7 @@ from PIL import Image
 
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing
 from ovor.data.class_names import folder_name, listed
-from ovor.data.formats import SUFFIXES, is_image
+from ovor.data.formats import IMAGE_FILES, FileKind
 from ovor.data.image_files import HIDDEN, find_images, instead
 from ovor.data.images import at_home, decode
 from ovor.data.parts import Holds, is_part
@@ -92,35 +92,35 @@ def visible_folders(root: Path) -> list[Path]:
     return sorted(path for path in found if path.is_dir())
 
 
-def holds(folder: Path) -> Holds:
+def holds(folder: Path, kind: FileKind = IMAGE_FILES) -> Holds:
     """Say whether a folder holds class folders, or images right away."""
-    if any(is_image(path.name) and path.is_file() for path in folder.iterdir()):
+    if any(kind.has(path.name) and path.is_file() for path in folder.iterdir()):
         return "images"
-    return "classes" if has_class_folders(folder) else "nothing"
+    return "classes" if has_class_folders(folder, kind) else "nothing"
 
 
-def has_class_folders(folder: Path) -> bool:
+def has_class_folders(folder: Path, kind: FileKind = IMAGE_FILES) -> bool:
     """Tell whether images lie in folders of this folder."""
-    return any(find_images(inner)[0] for inner in visible_folders(folder))
+    return any(find_images(inner, kind)[0] for inner in visible_folders(folder))
 
 
-def find_classes(root: Path) -> tuple[ByClass, list[Path]]:
+def find_classes(root: Path, kind: FileKind = IMAGE_FILES) -> tuple[ByClass, list[Path]]:
     """List the image files of every class folder, however deep they lie; and the other files."""
     folders = visible_folders(root)
     if not folders:
-        raise OvorError(f"{root} has no class folders: put the images of each class in one.")
+        raise OvorError(f"{root} has no class folders: put the {kind.many} of each class in one.")
     classes: ByClass = {}
     others = sorted(set(root.iterdir()) - set(folders))
     for folder in folders:
         name = folder_name(folder)
         if name in classes:
             raise OvorError(f"Two folders of {root} are both called {name!r}: rename one of them.")
-        classes[name], strange = find_images(folder)
+        classes[name], strange = find_images(folder, kind)
         others += strange
     empty = [name for name, paths in classes.items() if not paths]
     if empty:
         raise OvorError(
-            f"No images in {listed(empty)} of {root}{instead(others)}: "
-            f"add some ({' '.join(SUFFIXES)}) or remove the folder."
+            f"No {kind.many} in {listed(empty)} of {root}{instead(others)}: "
+            f"add some ({' '.join(kind.suffixes)}) or remove the folder."
         )
     return classes, others

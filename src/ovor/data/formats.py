@@ -7,6 +7,7 @@ machine's Pillow can; what strangers send is never opened as one of those.
 import os
 import re
 import stat
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path, PurePath
@@ -19,6 +20,7 @@ MODERN = (".heic", ".heif", ".hif", ".avif")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", *MODERN)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 PLUGINS = ("pillow_heif", "pi_heif")  # either teaches Pillow to read HEIC
+TEXT_SUFFIXES = (".txt",)
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # a Path has one slash of two left
 HEAD = 1024  # bytes by which a file is told
 
@@ -61,9 +63,22 @@ SPECIAL = {
 HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
-def is_image(name: str) -> bool:
-    """Tell by its name whether a file is an image; hidden files are not."""
-    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+@dataclass(frozen=True)
+class FileKind:
+    """Files of one kind, told by their names."""
+
+    one: str
+    many: str
+    suffixes: tuple[str, ...]
+
+    def has(self, name: str) -> bool:
+        """Tell by its name whether a file is of this kind; hidden files are not."""
+        return name.lower().endswith(self.suffixes) and not name.startswith(".")
+
+
+IMAGE_FILES = FileKind("image", "images", SUFFIXES)
+TEXT_FILES = FileKind("text", "texts", TEXT_SUFFIXES)
+is_image = IMAGE_FILES.has
 
 
 def with_kind(path: PurePath) -> str:

@@ -1,4 +1,4 @@
-"""Images and labels in columns of a data frame: pandas, Polars or Arrow, none of which is needed.
+"""Images or texts and labels in columns of a data frame: pandas, Polars or Arrow, none is needed.
 
 The columns are called as in a table on disk; images may be paths, bytes, arrays or Pillow images.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 from ovor.data.class_names import listed
 from ovor.data.parts import Part, wanted
-from ovor.data.tables import LABELS, PARTS, PATHS
+from ovor.data.tables import IMAGE_PATHS, PARTS, Sought
 from ovor.errors import OvorError
 
 
@@ -17,17 +17,22 @@ def is_frame(source: object) -> bool:
     return hasattr(source, "columns") and hasattr(source, "__getitem__")
 
 
-def images_in(frame: Any) -> list[Any]:
+def images_in(frame: Any, sought: Sought = IMAGE_PATHS) -> list[Any]:
     """Return the column of images; if there is one column only, that is it."""
     names = column_names(frame)
-    return values(frame, names[0] if len(names) == 1 else chosen(names, PATHS, "images"))
+    return values(
+        frame, names[0] if len(names) == 1 else chosen(names, sought.names, f"{sought.item}s")
+    )
 
 
-def labelled_in(frame: Any, part: Part) -> tuple[list[tuple[Any, Any]], list[str]]:
+def labelled_in(
+    frame: Any, part: Part, sought: Sought = IMAGE_PATHS
+) -> tuple[list[tuple[Any, Any]], list[str]]:
     """Return images with their labels, and what to say; by a column `split` the rows of a part."""
     names = column_names(frame)
-    labels = values(frame, chosen(names, LABELS, "labels"))
-    pairs = list(zip(values(frame, chosen(names, PATHS, "images")), labels, strict=True))
+    labels = values(frame, chosen(names, sought.labels, "labels"))
+    items = values(frame, chosen(names, sought.names, f"{sought.item}s"))
+    pairs = list(zip(items, labels, strict=True))
     split = next((name for name in names if name.casefold() in PARTS), None)
     if split is None:
         return pairs, []

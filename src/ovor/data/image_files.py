@@ -1,16 +1,16 @@
-"""The image files in a folder and below it."""
+"""The files of images, or of texts, in a folder and below it."""
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
-from ovor.data.formats import BY_SUFFIX, is_image, with_kind
+from ovor.data.formats import BY_SUFFIX, IMAGE_FILES, FileKind, with_kind
 from ovor.errors import OvorError
 
 HIDDEN = (".", "__MACOSX")  # folders; the latter comes of archives made on a Mac
 
 
-def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
+def find_images(folder: Path, kind: FileKind = IMAGE_FILES) -> tuple[list[Path], list[Path]]:
     """List the image files in a folder and below it; and the other files, hidden ones among them.
 
     Links to folders are not followed, as they may lead in circles; what is no regular file, such as
@@ -24,11 +24,11 @@ def find_images(folder: Path) -> tuple[list[Path], list[Path]]:
         folders[:] = [name for name in folders if name not in left]
         for name in names:
             path = Path(parent, name)
-            (found if is_image(name) and path.is_file() else others).append(path)
+            (found if kind.has(name) and path.is_file() else others).append(path)
     return sorted(found), sorted(others)
 
 
-def each_image(folder: Path) -> Iterator[Path | OvorError]:
+def each_image(folder: Path, kind: FileKind = IMAGE_FILES) -> Iterator[Path | OvorError]:
     """Yield the image files that `find_images` lists, in its order, as they are found.
 
     A folder that cannot be read is an error in its place, and the others are found all the same.
@@ -42,8 +42,8 @@ def each_image(folder: Path) -> Iterator[Path | OvorError]:
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith(HIDDEN):
-                yield from each_image(Path(entry.path))
-        elif is_image(entry.name) and entry.is_file():
+                yield from each_image(Path(entry.path), kind)
+        elif kind.has(entry.name) and entry.is_file():
             yield Path(entry.path)
 
 

@@ -11,23 +11,29 @@ from typing import Any
 
 from ovor.data.class_names import as_name, listed
 from ovor.data.folders import find_classes, holds, visible_folders
-from ovor.data.formats import ADDRESS, is_image, missing, with_kind
+from ovor.data.formats import ADDRESS, IMAGE_FILES, FileKind, is_image, missing, with_kind
 from ovor.data.image_files import HIDDEN, find_images
 from ovor.data.images import Picture, at_home, spread
 from ovor.data.memory import from_memory
 from ovor.data.packed import Packed, packed_files
 from ovor.data.parts import Holds, Part, chosen_part, is_part, mixed, wanted
 from ovor.data.sources import held
-from ovor.data.tables import Row, has_both_columns, is_table, read_table
+from ovor.data.tables import IMAGE_PATHS, Row, Sought, has_columns, is_table, read_table
 from ovor.errors import OvorError
 
 Groups = dict[str, list[Picture]]  # the images of each class
 Labelled = tuple[Groups, list[str]]  # and what the user should know, a sentence each
 Labels = str | Iterable[Any]  # one for all images, or one each
+Named = tuple[str | None, str | None]  # columns of a table
 
 
-def read_labelled(source: Any, labels: Labels | None, part: Part) -> Labelled:
-    """Return the images of each class; of a data set in parts, those of this part."""
+def read_labelled(
+    source: Any, labels: Labels | None, part: Part, columns: Named = (None, None)
+) -> Labelled:
+    """Return the images of each class; of a data set in parts, those of this part.
+
+    `columns` name those of a table that are meant, of paths and of labels.
+    """
     if not isinstance(source, str | Path) or not (labels is None or isinstance(labels, str)):
         return from_memory(source, labels, part)
     path = at_home(source)
@@ -40,7 +46,7 @@ def read_labelled(source: Any, labels: Labels | None, part: Part) -> Labelled:
     if is_zip(path):
         return from_zip(path, part)
     if is_table(path.name) and path.is_file():
-        return from_table(path, part)
+        return from_table(path, part, IMAGE_PATHS.by(columns))
     if is_image(path.name) and path.is_file():
         raise OvorError(f'{path} is one image: say what it shows (labels="CLASS").')
     raise OvorError(
@@ -87,29 +93,30 @@ def _all_as(label: str, path: Path) -> Labelled:
 # --- folders
 
 
-def from_folder(root: Path, part: Part) -> Labelled:
+def from_folder(root: Path, part: Part, kind: FileKind = IMAGE_FILES) -> Labelled:
     """Find the images of every class folder, and note what else lies there."""
     if not root.is_dir():
         raise OvorError(f"{root} {held(root)}: give a folder with one folder per class in it.")
-    root, notes = _of_part(root, part)
-    if not visible_folders(root) and find_images(root)[0]:
-        raise no_class_folders(root)
-    found, others = find_classes(root)
+    root, notes = _of_part(root, part, kind)
+    if not visible_folders(root) and find_images(root, kind)[0]:
+        raise no_class_folders(root, kind)
+    found, others = find_classes(root, kind)
     groups: Groups = {name: list(paths) for name, paths in found.items()}
     notes += mixed(path.relative_to(root) for paths in found.values() for path in paths)
-    return groups, notes + left_out([path.relative_to(root) for path in others], root)
+    return groups, notes + left_out([path.relative_to(root) for path in others], root, kind)
 
 
-def _of_part(root: Path, part: Part) -> tuple[Path, list[str]]:
+def _of_part(root: Path, part: Part, kind: FileKind) -> tuple[Path, list[str]]:
     """Return the folder whose folders are the classes, and what to say of it."""
     folders = visible_folders(root)
     if len(folders) == 1 and not is_part(folders[0].name):
-        inner = {folder.name: holds(folder) for folder in _parts_in(folders[0])}
+        inner = {folder.name: holds(folder, kind) for folder in _parts_in(folders[0])}
         if "classes" in inner.values():  # one more folder around a data set
             root, folders = folders[0], visible_folders(folders[0])
     if not any(is_part(folder.name) for folder in folders):
         return root, []
-    own, notes = chosen_part(root, {folder.name: holds(folder) for folder in folders}, part)
+    held_there = {folder.name: holds(folder, kind) for folder in folders}
+    own, notes = chosen_part(root, held_there, part)
     return (root / own if own else root), notes
 
 
@@ -117,20 +124,20 @@ def _parts_in(folder: Path) -> list[Path]:
     return [inner for inner in visible_folders(folder) if is_part(inner.name)]
 
 
-def no_class_folders(where: Path) -> OvorError:
+def no_class_folders(where: Path, kind: FileKind = IMAGE_FILES) -> OvorError:
     return OvorError(
-        f"{where} has no class folders: put the images of each class in one, or say what all of "
-        'them show (labels="CLASS").'
+        f"{where} has no class folders: put the {kind.many} of each class in one, or say what all "
+        'of them show (labels="CLASS").'
     )
 
 
-def left_out(others: Sequence[PurePath], where: Path) -> list[str]:
+def left_out(others: Sequence[PurePath], where: Path, kind: FileKind = IMAGE_FILES) -> list[str]:
     """Say which files are not learned, and that a table among them can be given instead."""
     if not others:
         return []
     names = ", ".join(with_kind(path) for path in others[:5])
     more = " and others" if others[5:] else ""
-    notes = [f"Not images in a class folder, left out: {names}{more}."]
+    notes = [f"Not {kind.many} in a class folder, left out: {names}{more}."]
     table = next((path for path in others if is_table(path.name)), None)
     if table is not None:
         notes.append(f"If {table.name} says the classes, give it instead: {where / table}.")
@@ -140,7 +147,7 @@ def left_out(others: Sequence[PurePath], where: Path) -> list[str]:
 # --- tables
 
 
-def from_table(path: Path, part: Part | None) -> Labelled:
+def from_table(path: Path, part: Part | None, sought: Sought = IMAGE_PATHS) -> Labelled:
     """Find the images of every class in a table, whose paths are relative to it."""
     try:
         content = path.read_bytes()
@@ -151,27 +158,27 @@ def from_table(path: Path, part: Part | None) -> Labelled:
         places = (path.parent / at_home(way) for way in (text, text.replace("\\", "/")))
         return next((place for place in places if place.is_file()), None)
 
-    return _by_rows(read_table(content, path, path.suffix.lower()), path, part, find)
+    return by_rows(read_table(content, path, path.suffix.lower(), sought), path, part, find)
 
 
-def _by_rows(
+def by_rows(
     rows: list[Row], name: object, part: Part | None, find: Callable[[str], Picture | None]
 ) -> Labelled:
-    rows, notes = _rows_of_part(rows, name, part)
+    rows, notes = rows_of_part(rows, name, part)
     groups: Groups = {}
     seen: dict[Picture, Row] = {}
     for row in rows:
-        item = find(row.path)
+        item = find(row.item)
         if item is None:
             raise OvorError(
-                f"Line {row.line} of {name} names {row.path}, and there is no such file: paths are "
+                f"Line {row.line} of {name} names {row.item}, and there is no such file: paths are "
                 "relative to the table; correct it, or remove the line."
             )
         before = seen.setdefault(item, row)
         if as_name(before.label) != as_name(row.label):
             raise OvorError(
-                f"Line {row.line} of {name} calls {row.path} {row.label!r}, and line {before.line} "
-                f"calls it {before.label!r}: remove one."
+                f"Line {row.line} of {name} calls {row.item} {row.label!r}, and line "
+                f"{before.line} calls it {before.label!r}: remove one."
             )
         if before is row:
             groups.setdefault(as_name(row.label), []).append(item)
@@ -180,7 +187,7 @@ def _by_rows(
     return dict(sorted(groups.items())), notes
 
 
-def _rows_of_part(rows: list[Row], name: object, part: Part | None) -> tuple[list[Row], list[str]]:
+def rows_of_part(rows: list[Row], name: object, part: Part | None) -> tuple[list[Row], list[str]]:
     """Keep the rows that are for learning, or for testing, if the table says which are."""
     named = sorted({row.part for row in rows})
     if part is None or named == [""]:
@@ -199,12 +206,17 @@ def _rows_of_part(rows: list[Row], name: object, part: Part | None) -> tuple[lis
 # --- zips
 
 
+def shown_files(archive: Path) -> tuple[list[Packed], list[PurePosixPath]]:
+    """List the files in a zip that are not hidden; and its links, which are not followed."""
+    files, links = packed_files(archive)
+    return [file for file in files if not _hidden(file.path)], links
+
+
 def from_zip(archive: Path, part: Part) -> Labelled:
     """Find the images of every class in a zip, by its folders or by a table in it."""
-    files, links = packed_files(archive)
-    shown = [file for file in files if not _hidden(file.path)]
+    shown, links = shown_files(archive)
     tables = [file for file in shown if is_table(file.path.name)]
-    fitting = [file for file in tables if has_both_columns(file.content(), file.path.suffix)]
+    fitting = [file for file in tables if has_columns(file.content(), file.path.suffix.lower())]
     if len(fitting) > 1:
         raise OvorError(
             f"{archive} has the tables {fitting[0].name} and {fitting[1].name}: unpack it, and "
@@ -212,7 +224,14 @@ def from_zip(archive: Path, part: Part) -> Labelled:
         )
     if fitting:
         return _by_packed_table(fitting[0], shown, part)
-    images = {file.path: file for file in shown if is_image(file.path.name)}
+    return by_packed_folders(archive, shown, links, part, IMAGE_FILES)
+
+
+def by_packed_folders(
+    archive: Path, shown: list[Packed], links: list[PurePosixPath], part: Part, kind: FileKind
+) -> Labelled:
+    """Find the images of every class in a zip by its folders."""
+    images = {file.path: file for file in shown if kind.has(file.path.name)}
     others = [file.path for file in shown if file.path not in images] + links
     root, notes = _root(archive, images, part)
     groups: Groups = {}
@@ -223,9 +242,9 @@ def from_zip(archive: Path, part: Part) -> Labelled:
         elif inner is not None:
             others.append(path)
     if not groups:
-        raise no_class_folders(archive)
+        raise no_class_folders(archive, kind)
     notes += mixed(file.path.relative_to(root) for own in groups.values() for file in own)
-    return dict(sorted(groups.items())), notes + left_out(others, archive)
+    return dict(sorted(groups.items())), notes + left_out(others, archive, kind)
 
 
 def _by_packed_table(table: Packed, files: list[Packed], part: Part) -> Labelled:
@@ -235,7 +254,7 @@ def _by_packed_table(table: Packed, files: list[Packed], part: Part) -> Labelled
         return by_path.get(table.path.parent / text.replace("\\", "/"))
 
     rows = read_table(table.content(), table, table.path.suffix.lower())
-    groups, notes = _by_rows(rows, table, part, find)
+    groups, notes = by_rows(rows, table, part, find)
     return groups, [f"Took the labels from {table}.", *notes]
 
 

@@ -1,8 +1,8 @@
-"""Batches of training views and of test images, as bytes.
+"""Batches of views, for training and for tests, as numpy has them.
 
 Shuffles and augmentation are pure functions of (seed, task, epoch, sample index): the numbers of
 workers and of processes and the batch size change nothing, and a resumed run equals an unbroken
-one. The bytes become floats on the device (`transforms.normalised`): a quarter of the memory goes
+one. Images stay bytes until they are on the device (`Encoder.tensor`): a quarter of the memory goes
 there, and from process to process.
 """
 
@@ -21,25 +21,24 @@ from threading import Thread
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from ovor.config import Transform
-from ovor.data.base import Images, Integers
-from ovor.data.transforms import draw_view, test_view, train_view
+from ovor.data.base import Integers, Items
+from ovor.data.modality import IMAGES, Modality, View
 from ovor.distributed.ranks import ALONE
 from ovor.errors import OvorError
 
-Batch = tuple[Tensor, Tensor]  # pixels: B, H, W, 3 bytes; labels: B
+Batch = tuple[Tensor, Tensor]  # views, of images B, H, W, 3 bytes; labels: B
 
 # The first number of every seed sequence: without it sample 0 would reuse the shuffle's numbers.
 SHUFFLE, VIEW = 1, 2
 
 
 def train_batches(
-    images: Images,
+    items: Items,
     indices: Integers,
     labels: Integers,
     transform: Transform,
@@ -51,6 +50,7 @@ def train_batches(
     workers: int,
     rows: Callable[[int], slice] = ALONE.shard,
     numbers: Sequence[int] | None = None,
+    reads: Modality = IMAGES,
 ) -> Iterator[Batch]:
     """Yield an epoch of shuffled views; `labels` go with `indices`, the last batch may be short.
 
@@ -59,13 +59,15 @@ def train_batches(
     """
     order = np.random.default_rng((SHUFFLE, seed, task, epoch)).permutation(len(indices))
     stream = [word for number in (VIEW, seed, task, epoch) for word in _words(number)]
-    look = partial(_random_view, images, transform, stream)
-    batches = _BatchMaker(look, transform.size, indices[order], labels[order], batch_size, rows)
+    look = partial(_random_view, items, reads, transform, stream)
+    batches = _BatchMaker(
+        look, reads.blank(transform), indices[order], labels[order], batch_size, rows
+    )
     return _load(batches, workers, numbers)
 
 
 def test_batches(
-    images: Images,
+    items: Items,
     indices: Integers,
     labels: Integers,
     transform: Transform,
@@ -73,10 +75,11 @@ def test_batches(
     batch_size: int,
     workers: int,
     numbers: Sequence[int] | None = None,  # noqa: PT028, it is no test
+    reads: Modality = IMAGES,  # noqa: PT028
 ) -> Iterator[Batch]:
     """Yield the images in their order, without chance: all batches, or those of these numbers."""
-    look = partial(_plain_view, images, transform)
-    batches = _BatchMaker(look, transform.size, indices, labels, batch_size, ALONE.shard)
+    look = partial(_plain_view, items, reads, transform)
+    batches = _BatchMaker(look, reads.blank(transform), indices, labels, batch_size, ALONE.shard)
     return _load(batches, workers, numbers)
 
 
@@ -90,23 +93,22 @@ def _words(number: int) -> list[int]:
 
 
 def _random_view(
-    images: Images, transform: Transform, stream: list[int], index: int
-) -> Image.Image:
-    image = images.image(index)
+    items: Items, reads: Modality, transform: Transform, stream: list[int], index: int
+) -> View:
     rng = np.random.default_rng(np.array([*stream, index], np.uint32))
-    return train_view(image, draw_view(transform, *image.size, rng), transform)
+    return reads.random_view(items.item(index), transform, rng)
 
 
-def _plain_view(images: Images, transform: Transform, index: int) -> Image.Image:
-    return test_view(images.image(index), transform)
+def _plain_view(items: Items, reads: Modality, transform: Transform, index: int) -> View:
+    return reads.view(items.item(index), transform)
 
 
 @dataclass(frozen=True, eq=False)
 class _BatchMaker(TorchDataset[Batch | OvorError]):
     """Makes batch number b on demand and all at once, which is cheaper than image by image."""
 
-    look: Callable[[int], Image.Image]
-    size: int
+    look: Callable[[int], View]
+    like: View  # has the shape and the type of every view
     indices: Integers
     labels: Integers
     batch_size: int
@@ -126,10 +128,10 @@ class _BatchMaker(TorchDataset[Batch | OvorError]):
         whole = slice(number * self.batch_size, (number + 1) * self.batch_size)
         rows = self.rows(len(self.indices[whole]))
         indices = self.indices[whole][rows].tolist()
-        pixels = np.empty((len(indices), self.size, self.size, 3), dtype=np.uint8)
+        views = np.empty((len(indices), *self.like.shape), self.like.dtype)
         for row, index in enumerate(indices):
-            pixels[row] = np.asarray(self.look(index))
-        return torch.from_numpy(pixels), torch.from_numpy(self.labels[whole][rows].copy())
+            views[row] = self.look(index)
+        return torch.from_numpy(views), torch.from_numpy(self.labels[whole][rows].copy())
 
 
 def _load(batches: _BatchMaker, workers: int, numbers: Sequence[int] | None) -> Iterator[Batch]:

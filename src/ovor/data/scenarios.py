@@ -1,6 +1,6 @@
-"""How the training images of tasks come: of unequal classes, and again in later tasks.
+"""How the training images of tasks come: of unequal classes, mislabelled, again in later tasks.
 
-Each is a function of (seed, class) alone, and leaves the test images as they are.
+Each is a function of (seed, class) or (seed, image) alone, and leaves the test images as they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,22 @@ from ovor.data.base import Integers
 from ovor.data.tasks import Part, Task
 
 # The first number of every seed sequence, going on from those of loader.py.
-SIZES, KEPT, RETURNS = 3, 4, 5
+SIZES, KEPT, RETURNS, WRONG = 3, 4, 5, 6
 
 Tasks = tuple[Task, ...]
 Share = tuple[int, Integers]  # a label, and images of it by their position in the data set
 
 
-def arrange(tasks: Tasks, run: Run) -> Tasks:
-    """Return the tasks with their training images as the run's scenario brings them."""
+def arrange(tasks: Tasks, run: Run, sizes: Sequence[int] = ()) -> Tasks:
+    """Return the tasks with their training images as the run's scenario brings them.
+
+    `sizes` are the classes of each task for those who learn one by one, where these are not they.
+    """
     if run.imbalance is not None:
         tasks = unequal(tasks, *run.imbalance, seed=run.seed)
+    if run.label_noise:
+        sizes = sizes or [len(task.classes) for task in tasks]
+        tasks = mislabelled(tasks, run.label_noise, run.seed, sizes)
     return returning(tasks, run.seed) if run.scenario == "repetition" else tasks
 
 
@@ -49,6 +55,30 @@ def unequal(tasks: Tasks, few: int, many: int, seed: int) -> Tasks:
         replace(task, train=gathered([(k, keep(k, images)) for k, images in by_class(task)]))
         for task in tasks
     )
+
+
+def mislabelled(tasks: Tasks, share: float, seed: int, sizes: Sequence[int]) -> Tasks:
+    """Give a share of the training images the label of another class that arrives with theirs.
+
+    The first image of a class keeps its label, so that no class is without; so do all where a class
+    arrives alone. Whoever learns all classes at once has the same wrong labels.
+    """
+    ends = np.cumsum(sizes)
+    return tuple(replace(task, train=_with_noise(task.train, share, seed, ends)) for task in tasks)
+
+
+def _with_noise(part: Part, share: float, seed: int, ends: Integers) -> Part:
+    labels = part.labels.copy()
+    first = set(np.unique(part.labels, return_index=True)[1].tolist())
+    starts = np.concatenate([[0], ends[:-1]])
+    for place, (index, label) in enumerate(zip(part.indices, part.labels, strict=True)):
+        number = int(np.searchsorted(ends, label, side="right"))
+        others = int(ends[number] - starts[number]) - 1
+        draw = np.random.default_rng((WRONG, seed, int(index)))
+        if draw.random() < share and others and place not in first:
+            step = 1 + int(draw.integers(others))
+            labels[place] = starts[number] + (label - starts[number] + step) % (others + 1)
+    return Part(part.indices, labels)
 
 
 def returning(tasks: Tasks, seed: int) -> Tasks:

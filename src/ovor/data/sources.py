@@ -43,6 +43,8 @@ class Source:
     expected: Expected
     read: Callable[["Source", Path], Dataset]
     """reads what lies at a place; it need not count classes and images"""
+    things: str = "images"
+    """what it has, in the words of people"""
     lists: tuple[str, ...] = ()
     """files by any of which this split is told from another one, in folders train and test"""
 
@@ -70,14 +72,15 @@ class Source:
             empty = np.flatnonzero(np.bincount(images.labels, minlength=counts.classes) == 0)
             if len(empty):
                 raise OvorError(
-                    f"{root} has no {part} images of {len(empty)} of the {counts.classes} classes "
-                    f"of {self.name}, such as '{dataset.class_names[empty[0]]}': unpack it anew."
+                    f"{root} has no {part} {self.things} of {len(empty)} of the {counts.classes} "
+                    f"classes of {self.name}, such as '{dataset.class_names[empty[0]]}': unpack it "
+                    "anew."
                 )
         if counts != self.expected:
             warn(
-                f"{root} has {counts.train:,} training and {counts.test:,} test images where "
-                f"{self.name} has {self.expected.train:,} and {self.expected.test:,}, so results "
-                "may not be comparable."
+                f"{root} has {counts.train:,} training and {counts.test:,} test {self.things} "
+                f"where {self.name} has {self.expected.train:,} and {self.expected.test:,}, so "
+                "results may not be comparable."
             )
 
     def _places(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A table of paths and labels: CSV, TSV or JSONL, as spreadsheets and scripts write it.
+"""A table of labels and paths, or texts: CSV, TSV or JSONL, as spreadsheets and scripts write it.
 
 What is wrong with it is said with the number of the line.
 """
@@ -6,8 +6,8 @@ What is wrong with it is said with the number of the line.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ovor.data.formats import ADDRESS
@@ -15,17 +15,65 @@ from ovor.errors import OvorError
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 PATHS = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
+TEXTS = (
+    "text",
+    "sentence",
+    "body",
+    "message",
+    "utterance",
+    "content",
+    "document",
+    "description",
+    "question",
+    "query",
+    "comment",
+    "review",
+)
+BEFORE = ("title", "subject", "headline")  # columns that belong before a text
 LABELS = ("label", "class", "category", "class_name", "label_name")
+TEXT_LABELS = (*LABELS, "intent", "topic", "label_text", "category_name", "queue", "department")
 PARTS = ("split", "subset", "partition")  # columns that say which rows are for testing
+EXAMPLE = {"text": "Where is my parcel?", "label": "delivery"}
+LONGEST_CELL = 2**27  # characters; Python's own limit is less than some letters have
 Line = tuple[int, Mapping[str, Any]]  # its number, and its values by column
 
 
 @dataclass(frozen=True)
+class Sought:
+    """What a table is searched for: the columns of what is learned and of its labels."""
+
+    item: str
+    """what is learned"""
+    one: str
+    """what a cell of the first is called"""
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    """columns whose text comes before that of the first, or stands for it where there is none"""
+    labelled: bool = True
+    """False: only items are wanted, and a label is of no use"""
+
+    def by(self, columns: tuple[str | None, str | None]) -> "Sought":
+        """Return the same with the columns that somebody has named."""
+        item, label = (name and (_plain(name),) for name in columns)
+        before = () if item else self.before
+        return replace(self, names=item or self.names, labels=label or self.labels, before=before)
+
+    def unlabelled(self) -> "Sought":
+        """Return the same where labels are of no use."""
+        return replace(self, labelled=False)
+
+
+IMAGE_PATHS = Sought("image", "path", PATHS, LABELS)
+ANY_TEXTS = Sought("text", "text", TEXTS, TEXT_LABELS, BEFORE)
+
+
+@dataclass(frozen=True)
 class Row:
-    """An image's path and label, as a line of the table says them."""
+    """A path or a text and its label, as a line of the table says them."""
 
     line: int
-    path: str
+    item: str
     label: str
     part: str
     """such as train or test; empty if the table has no such column"""
@@ -33,8 +81,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Columns:
-    path: str
-    label: str
+    items: tuple[str, ...]
+    """one, or a title and what comes after it"""
+    label: str | None
     part: str | None
 
 
@@ -43,23 +92,27 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(TABLES)
 
 
-def read_table(content: bytes, name: object, suffix: str) -> list[Row]:
+def read_table(
+    content: bytes, name: object, suffix: str, sought: Sought = IMAGE_PATHS
+) -> list[Row]:
     """Return the rows of a table; `name` is for sentences about it."""
-    lines = _lines(_text(content, name), name, suffix)
+    lines = _lines(_text(content, name), name, suffix, sought)
     first = next(lines, None)
     if first is None:
-        raise OvorError(f"{name} has no rows: write one for each image, below the column names.")
-    columns = _columns(first[1], name, suffix)
-    rows = [_row(first, columns, name)]
-    rows += [_row(line, columns, name) for line in lines]
+        raise OvorError(
+            f"{name} has no rows: write one for each {sought.item}, below the column names."
+        )
+    columns = _columns(first[1], name, suffix, sought)
+    rows = [_row(first, columns, name, sought)]
+    rows += [_row(line, columns, name, sought) for line in lines]
     return rows
 
 
-def has_both_columns(content: bytes, suffix: str) -> bool:
-    """Tell whether a file is a table of paths and labels, and not one of something else."""
+def has_columns(content: bytes, suffix: str, sought: Sought = IMAGE_PATHS) -> bool:
+    """Tell whether a file is a table of what is sought, and not one of something else."""
     try:
-        first = next(_lines(_text(content, ""), "", suffix), None)
-        return first is not None and bool(_columns(first[1], "", suffix))
+        first = next(_lines(_text(content, ""), "", suffix, sought), None)
+        return first is not None and bool(_columns(first[1], "", suffix, sought))
     except OvorError:
         return False
 
@@ -72,12 +125,15 @@ def _text(content: bytes, name: object) -> str:
         raise OvorError(f"Line {line} of {name} is not UTF-8: save the table as UTF-8.") from error
 
 
-def _lines(text: str, name: object, suffix: str) -> Iterator[Line]:
+def _lines(text: str, name: object, suffix: str, sought: Sought) -> Iterator[Line]:
     """Yield the lines that are not blank, with their values by column."""
-    return _objects(text, name) if suffix in (".jsonl", ".ndjson") else _cells(text, name, suffix)
+    if suffix in (".jsonl", ".ndjson"):
+        example = {"path": "a.jpg", "label": "cat"} if sought is IMAGE_PATHS else EXAMPLE
+        return _objects(text, name, json.dumps(example))
+    return _cells(text, name, suffix)
 
 
-def _objects(text: str, name: object) -> Iterator[Line]:
+def _objects(text: str, name: object, example: str) -> Iterator[Line]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -85,19 +141,16 @@ def _objects(text: str, name: object) -> Iterator[Line]:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise OvorError(
-                f"Line {number} of {name} is not JSON: write one object a line, such as "
-                '{"path": "a.jpg", "label": "cat"}.'
+                f"Line {number} of {name} is not JSON: write one object a line, such as {example}."
             ) from error
         if not isinstance(value, dict):
-            raise OvorError(
-                f"Line {number} of {name} is no object: write it as "
-                '{"path": "a.jpg", "label": "cat"}.'
-            )
+            raise OvorError(f"Line {number} of {name} is no object: write it as {example}.")
         yield number, {_plain(key): cell for key, cell in value.items()}
 
 
 def _cells(text: str, name: object, suffix: str) -> Iterator[Line]:
-    head = text.split("\n", 1)[0]
+    csv.field_size_limit(LONGEST_CELL)
+    head = text.replace("\r", "\n").split("\n", 1)[0]
     # Spreadsheets of half of Europe write semicolons, as their commas are in numbers.
     delimiter = "\t" if suffix == ".tsv" else max(",;\t", key=head.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -126,8 +179,8 @@ def _plain(column: str) -> str:
     return column.strip().casefold()
 
 
-def _columns(first: Mapping[str, Any], name: object, suffix: str) -> Columns:
-    """Find the columns of paths and labels by their names."""
+def _columns(first: Mapping[str, Any], name: object, suffix: str, sought: Sought) -> Columns:
+    """Find the columns of items and labels by their names."""
 
     def found(wanted: tuple[str, ...], what: str) -> str:
         here = [column for column in first if column in wanted]
@@ -146,28 +199,31 @@ def _columns(first: Mapping[str, Any], name: object, suffix: str) -> Columns:
         return here[0]
 
     part = next((column for column in first if column in PARTS), None)
-    return Columns(found(PATHS, "paths"), found(LABELS, "labels"), part)
+    before = [column for column in first if column in sought.before]
+    named = any(column in sought.names for column in first)
+    items = () if before and not named else (found(sought.names, f"{sought.one}s"),)
+    label = found(sought.labels, "labels") if sought.labelled else None
+    return Columns((*before, *items), label, part)
 
 
-def _row(line: Line, columns: Columns, name: object) -> Row:
+def _row(line: Line, columns: Columns, name: object, sought: Sought) -> Row:
     number, values = line
     at = f"Line {number} of {name}"
-    path = _value(values.get(columns.path), lambda: f"{at} has no path: add it, or remove the line")
-    label = _value(
-        values.get(columns.label), lambda: f"{at} has no label: add it, or remove the line"
-    )
-    if ADDRESS.match(path):
+    said = [cell for column in columns.items if (cell := _cell(values.get(column)))]
+    if not said:
+        raise OvorError(f"{at} has no {sought.one}: add it, or remove the line.")
+    label = _cell(values.get(columns.label)) if columns.label else ""
+    if columns.label and not label:
+        raise OvorError(f"{at} has no label: add it, or remove the line.")
+    if sought.names == PATHS and ADDRESS.match(said[0]):
         raise OvorError(
-            f"{at} names the address {path}, and nothing is downloaded here: download the images "
-            "first, and write their paths."
+            f"{at} names the address {said[0]}, and nothing is downloaded here: download the "
+            "images first, and write their paths."
         )
     part = values.get(columns.part) if columns.part else None
-    return Row(number, path, label, str(part or "").strip().casefold())
+    return Row(number, "\n".join(said), label, str(part or "").strip().casefold())
 
 
-def _value(cell: Any, sentence: Callable[[], str]) -> str:
-    """Return a path or a label as text; whole numbers may be labels."""
-    text = str(cell).strip() if isinstance(cell, str | int) and not isinstance(cell, bool) else ""
-    if not text:
-        raise OvorError(f"{sentence()}.")
-    return text
+def _cell(cell: Any) -> str:
+    """Return a cell as text, empty if it has none; whole numbers may be labels."""
+    return str(cell).strip() if isinstance(cell, str | int) and not isinstance(cell, bool) else ""

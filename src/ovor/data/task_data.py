@@ -5,17 +5,17 @@ All that may be wrong with it is found here, before any time is spent on learnin
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from ovor.data.class_names import as_name, check_name, check_new_names, listed
-from ovor.data.images import Content, Picture, Pictures, at_home
-from ovor.data.labelled import Groups, Labels, read_labelled
-from ovor.data.memory import in_order, pairs_of
-from ovor.data.packed import Packed
+from ovor.data.labelled import Groups, Labels
+from ovor.data.memory import in_order
+from ovor.data.modality import IMAGES, Columns, Given, Modality
+from ovor.data.texts import kind_held
 from ovor.errors import OvorError
 
 OnError = Literal["stop", "skip"]
@@ -27,7 +27,7 @@ class Lesson:
     """The classes of one task, with their training images."""
 
     class_names: tuple[str, ...]
-    images: Pictures
+    images: Given
     """labels are positions in `class_names`"""
     notes: tuple[str, ...] = ()
     """what the user should know, a sentence each"""
@@ -40,7 +40,7 @@ class Lesson:
         """Hash the classes, their order, and the images by their names and sizes."""
         said = hashlib.sha256(repr((self.class_names, self.images.labels.tolist())).encode())
         for item in self.images.items:
-            said.update(_identity(item))
+            said.update(self.images.reads.identity(item))
         return said.hexdigest()
 
 
@@ -53,13 +53,17 @@ def read_lesson(
     skip_known: bool,
     more: bool = False,
     yes: bool = False,
+    reads: Modality = IMAGES,
+    columns: Columns = (None, None),
 ) -> Lesson:
     """Read a folder of class folders, a table, a zip, images and labels, or (image, label) pairs.
 
     With `more`, classes that are known already may get more images; with `yes` there may be new
-    ones that differ from others only by case or look.
+    ones that differ from others only by case or look. `reads` says what is learned, and `columns`
+    name those of a table.
     """
-    groups, notes = read_labelled(source, labels, "train")
+    check_kind(source, reads, columns)
+    groups, notes = reads.labelled(source, labels, "train", columns)
     groups = renamed(groups, rename)
     for name in groups:
         check_name(name, f"rename it ({_advice(name, rename)})", "rename it")
@@ -71,31 +75,47 @@ def read_lesson(
         notes += left_out
     single = [name for name, items in groups.items() if len(items) == 1 and name not in known]
     if single:
-        notes.append(f"{listed(single)}: one image only, which is little to learn a class from.")
+        notes.append(
+            f"{listed(single)}: one {reads.one} only, which is little to learn a class from."
+        )
     if len(groups) == 1 and not (more and known):
         notes.append(
             "One class alone has nothing to be told apart from: where you can, learn several "
             "together."
         )
-    return labelled(groups, notes)
+    return labelled(groups, notes, reads)
 
 
-def labelled(groups: Groups, notes: list[str]) -> Lesson:
+def check_kind(source: Any, reads: Modality, columns: Columns = (None, None)) -> None:
+    """Refuse texts for a model that reads images, and images for one that reads texts."""
+    found = kind_held(source, columns)
+    if found not in (None, reads.many):
+        raise OvorError(
+            f"{source} holds {found}, and this model reads {reads.many}: make another model for "
+            "them (a new file)."
+        )
+
+
+def labelled(groups: Groups, notes: list[str], reads: Modality = IMAGES) -> Lesson:
     """Number the classes in their order, and give every image its class's number."""
     items = [item for group in groups.values() for item in group]
     labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups.values()])
-    return Lesson(tuple(groups), Pictures(items, labels), tuple(notes))
+    return Lesson(tuple(groups), Given(items, labels, reads), tuple(notes))
 
 
-def as_grouped(values: Sequence[T], source: Any, labels: Labels | None) -> list[T]:
+def as_grouped(
+    values: Sequence[T], source: Any, labels: Labels | None, reads: Modality = IMAGES
+) -> list[T]:
     """Return one value an image in the order in which `from_memory` puts the images."""
     if isinstance(source, str | Path):
-        raise OvorError("Weights go with images and labels, not with a folder: give those.")
+        raise OvorError(f"Weights go with {reads.many} and labels, not with a folder: give those.")
     if isinstance(labels, str):
         return list(values)
-    names = [label for _, label in pairs_of(source, labels)[0]]
+    names = [label for _, label in reads.pairs(source, labels)]
     if len(names) != len(values):
-        raise OvorError(f"There are {len(names)} images and {len(values)} weights: give one each.")
+        raise OvorError(
+            f"There are {reads.count(len(names))} and {len(values)} weights: give one each."
+        )
     return [values[place] for place in in_order(names)]
 
 
@@ -147,36 +167,26 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
     bad: list[str] = []
     for index in range(len(lesson.images)):
         try:
-            lesson.images.image(index)
+            lesson.images.item(index)
             good.append(index)
         except OvorError as error:
             if on_error == "stop":
-                raise OvorError(f'{error} Or leave such images out (on_error="skip").') from error
+                many = lesson.images.reads.many
+                raise OvorError(f'{error} Or leave such {many} out (on_error="skip").') from error
             bad.append(str(error))
         listen(1)
     if not bad:
         return lesson
-    pictures = Pictures([lesson.images.items[i] for i in good], lesson.images.labels[good])
-    left = Lesson(lesson.class_names, pictures, (*lesson.notes, *bad))
+    items = [lesson.images.items[i] for i in good]
+    left = replace(
+        lesson,
+        images=replace(lesson.images, items=items, labels=lesson.images.labels[good]),
+        notes=(*lesson.notes, *bad),
+    )
     empty = [name for name, n in zip(left.class_names, left.counts, strict=True) if not n]
     if empty:
         raise OvorError(
-            f"No image of {listed(empty)} can be read: replace them, or leave the class out."
+            f"No {lesson.images.reads.one} of {listed(empty)} can be read: replace them, or leave "
+            "the class out."
         )
     return left
-
-
-def _identity(item: Picture) -> bytes:
-    """Return bytes that tell one image from another without decoding it."""
-    if isinstance(item, str | Path):
-        path = at_home(item)
-        size = path.stat().st_size if path.exists() else None  # which reading it will complain of
-        return repr((path.parent.name, path.name, size)).encode()
-    if isinstance(item, Packed):
-        return repr((item.archive.name, item.name, item.size, item.crc)).encode()
-    if isinstance(item, Content):
-        item = item.content
-    if isinstance(item, bytes | bytearray | memoryview):
-        return hashlib.sha256(item).digest()
-    content = item.tobytes() if hasattr(item, "tobytes") else np.asarray(item).tobytes()
-    return hashlib.sha256(content).digest()

@@ -2,7 +2,8 @@
 
 from ovor.encoders.backbone import Backbone
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import Architecture, Prefix, Prefixes, VisionTransformer
+from ovor.encoders.prefixed import Prefix, Prefixed, Prefixes
+from ovor.encoders.vit import Architecture, VisionTransformer
 from ovor.encoders.weights import load_backbone
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Backbone",
     "Encoder",
     "Prefix",
+    "Prefixed",
     "Prefixes",
     "VisionTransformer",
     "load_backbone",

@@ -1,4 +1,7 @@
-"""The contract of every encoder: images in, features of several depths out, in one pass.
+"""The contract of every encoder: images or texts in, features of several depths out, in one pass.
+
+It says itself what it reads (`reads`), which has the words for people, finds and decodes items, and
+makes views of them; of a stack of views the encoder makes its own input (`tensor`).
 
 Whatever keeps it can be learned with by the methods that need no more than features.
 """
@@ -9,6 +12,10 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ovor.config import Transform
+from ovor.data.modality import IMAGES, Modality
+from ovor.data.transforms import channels, normalised
+
 Made = TypeVar("Made", bound=nn.Module)
 KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 
@@ -16,10 +23,24 @@ KEPT_BLOCK = 31 * 2**20  # bytes: glibc keeps freed blocks of up to 32 MB
 class Encoder(nn.Module):
     """A frozen network whose features can be read at several depths."""
 
+    reads: Modality = IMAGES
     widths: tuple[int, ...]  # of the features at each depth, first to last
-    image_size: int  # side of the square input that it was trained with
+    image_size: int  # side of the square input that it was trained with, or tokens of a window
     bundles: ClassVar[bool] = True  # do its tensors alone make it again, in a model file?
     exports: ClassVar[bool] = True  # can torch write it as ONNX?
+    free: ClassVar[tuple[int, ...]] = (0,)  # dimensions of an export's input that may be any
+
+    def tensor(self, views: Tensor, transform: Transform) -> Tensor:
+        """Return what `depths` takes of a stack of views, on their device."""
+        return normalised(views, transform)
+
+    def example(self, transform: Transform, count: int, draw: torch.Generator) -> Tensor:
+        """Return an input of an export, drawn by chance: of images, numbers from 0 to 1."""
+        return torch.rand(count, 3, transform.size, transform.size, generator=draw)
+
+    def of_export(self, given: Tensor, transform: Transform) -> Tensor:
+        """Return what `depths` takes of an export's input."""
+        return (given - channels(transform.mean)) / channels(transform.std)
 
     def input_size(self, wanted: int) -> int:
         """Return the side of the square input in pixels: the one wanted, or for 0 its own.
@@ -28,7 +49,7 @@ class Encoder(nn.Module):
         """
         raise NotImplementedError
 
-    def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
+    def depths(self, inputs: Tensor, which: Collection[int]) -> Tensor:
         """Return the features at these depths side by side (B, sum of their widths).
 
         Each pooled vector is normalised without gain or bias, so that it depends on no data and
@@ -36,9 +57,22 @@ class Encoder(nn.Module):
         """
         raise NotImplementedError
 
+    @property
+    def width(self) -> int:
+        """How wide the one feature is that `forward` returns."""
+        return self.widths[-1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return one feature of each image (B, width), for methods that read no depths."""
+        return self.depths(images, (len(self.widths) - 1,))
+
     def batch(self, size: int) -> int:
-        """Return how many images of this size the memory near a processor likes at once."""
+        """Return how many items of this size the memory near a processor likes at once."""
         raise NotImplementedError
+
+    def bundled(self) -> dict[str, Tensor]:
+        """Return the tensors that make it again, in a model file that has it inside."""
+        return self.state_dict()
 
     @property
     def device(self) -> torch.device:

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from ovor.encoders.vit import Block, Prefix, VisionTransformer
+from ovor.encoders.prefixed import Prefix
+from ovor.encoders.vit import Block, VisionTransformer
 
 
 class TokenBlock(nn.Module):

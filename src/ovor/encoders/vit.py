@@ -1,21 +1,20 @@
 """The plain pre-norm vision transformer, with timm's parameter names.
 
-It takes key/value prefixes per layer (prefix tuning, Sec. 3) and gives the CLS feature after the
-final norm. The last block is computed for the CLS query only, since nothing else of it is read.
+It takes key/value prefixes per layer (prefix tuning, Sec. 3), or vectors to add to the class
+token's key and value, and gives the CLS feature after the final norm. The last block is computed
+for the CLS query only, since nothing else of it is read.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ovor.encoders.base import KEPT_BLOCK, Encoder
+from ovor.encoders.base import KEPT_BLOCK
+from ovor.encoders.prefixed import Prefix, Prefixed, Prefixes, with_prefix
 from ovor.errors import OvorError
-
-Prefix = tuple[Tensor, Tensor]  # keys and values, each (B or 1), P, D
-Prefixes = Mapping[int, Prefix]  # by layer, counted from 0
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ class Attention(nn.Module):
         if prefix is not None:
             # Already keys and values: no norm, projection or position (docs/methods.md, prefixes).
             # Here and below `x.shape[0]`, not `len(x)`: an export would keep that as a number.
-            pk, pv = (self.heads(p.to(k.dtype).expand(x.shape[0], -1, -1)) for p in prefix)
-            k, v = torch.cat([pk, k], dim=2), torch.cat([pv, v], dim=2)
+            k, v = with_prefix(k, v, prefix, x.shape[0], self.heads)
         out = F.scaled_dot_product_attention(q, k, v)
         return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
@@ -142,7 +140,9 @@ class PatchEmbed(nn.Module):
         return self.proj(images)  # type: ignore[no-any-return]  # B, D, rows, cols
 
 
-class VisionTransformer(Encoder):
+class VisionTransformer(Prefixed):
+    arch: Architecture
+
     def __init__(self, arch: Architecture) -> None:
         super().__init__()
         self.arch = arch
@@ -187,9 +187,6 @@ class VisionTransformer(Encoder):
             tokens = block(tokens, prefixes.get(layer), 1 if layer == last else None)
         # Under bf16 autocast the feature, and all that follows it, is float32.
         return self.norm(tokens[:, 0].to(self.norm.weight.dtype))  # type: ignore[no-any-return]
-
-    def forward(self, images: Tensor, prefixes: Prefixes | None = None) -> Tensor:
-        return self.encode(self.embed(images), prefixes)
 
     def input_size(self, wanted: int) -> int:
         return self.arch.input_size(wanted)

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ovor.encoders import efficientnet, onnx, timm
+from ovor.encoders import efficientnet, onnx, text, timm
 from ovor.encoders.backbone import PAPER, Backbone
 from ovor.encoders.base import Encoder, with_memory
 from ovor.encoders.formats import READERS, abridge, read_weights
@@ -99,7 +99,8 @@ def check_is_a_path(path: Path, name: str) -> None:
         short = ", ".join(f'"{known}"' for known in SHORT_NAMES)
         raise OvorError(
             f'there is no backbone "{name}"; write "embedded" (drawings), "photos", {short}, '
-            f'timm:NAME, onnx:FILE, a timm name with its tag such as "{PAPER}", or the path of a '
+            f'timm:NAME, onnx:FILE, "text" (or text:NAME), a timm name with its tag such as '
+            f'"{PAPER}", or the path of a '
             f"{', '.join(READERS)} file."
         )
 
@@ -130,6 +131,8 @@ def load_file(path: Path, name: str, source: str, num_heads: int | None) -> Back
 
 def build(tensors: dict[str, Tensor], num_heads: int | None, label: str) -> Encoder:
     """Return the frozen network that the tensors describe, with a copy of them as weights."""
+    if text.describes(tensors):
+        return text.build(tensors, label)
     if efficientnet.describes(tensors):
         return efficientnet.build(tensors, label)
     return build_vit(tensors, num_heads, label)
@@ -270,6 +273,8 @@ def choose_heads(embed_dim: int, num_heads: int | None, label: str) -> int:
 ENCODERS: dict[str, Callable[[str, int | None], Backbone]] = {
     "embedded": load_embedded,
     **dict.fromkeys(efficientnet.PACKAGES, load_photos),
+    "text": text.load_package,
+    "text:": text.load,
     "timm:": timm.load,
     "onnx:": onnx.load,
 }

@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 from torch import Tensor
 
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.tasks import Task
 from ovor.training.context import Context
 
@@ -65,9 +65,10 @@ def worth_showing(counts: dict[Pair, int], images: Counter[int]) -> set[Pair]:
     return found
 
 
-def examples(images: Images, indices: list[int], shown: bool) -> list[list[Any]]:
-    few = indices[:EXAMPLES] if shown else []
-    return [[index, digest(images.image(index))] for index in few]
+def examples(items: Items, indices: list[int], shown: bool) -> list[list[Any]]:
+    few = [(index, items.item(index)) for index in (indices[:EXAMPLES] if shown else [])]
+    # Of texts there is no picture that a report could show.
+    return [[index, digest(item)] for index, item in few if isinstance(item, Image.Image)]
 
 
 def digest(image: Image.Image) -> str:

@@ -12,28 +12,31 @@ import numpy as np
 import torch
 
 from ovor.config import Run, Transform
-from ovor.data import load_dataset
+from ovor.data import Dataset, load_dataset
 from ovor.data.cache import cached
 from ovor.data.orders import ORDERS
 from ovor.data.scenarios import arrange
+from ovor.data.shift import shifted
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
-from ovor.encoders import load_backbone
+from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.preprocessing import UNCHANGED, Preprocessing, spaced
 from ovor.errors import OvorError
 from ovor.events import Event, Listener, Note, Recorded, RunEnds, TaskEnds, silent
 from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
-from ovor.learners import at_once, check_scenario, takes_vor
+from ovor.learners import at_once, check_scenario, reads_features, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.presets import PAPER
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training import context as training
 from ovor.training.checkpointing import Checkpoints, Position, grow
 from ovor.training.context import Context
 from ovor.training.features import Features
 from ovor.training.loop import train
+from ovor.training.remembering import Remembering
 from ovor.training.vor_cache import CachedCheckpoints, CachedFeatures
 
 SCHEMA = 1
@@ -155,11 +158,12 @@ def prepare(
     check_scenario(run)
     if run.threads:
         torch.set_num_threads(run.threads)
-    dataset = cached(load_dataset(run.data), int(run.cache * 1e9))
+    dataset = cached(load_dataset(run.data).drawn(run.seed), int(run.cache * 1e9))
     order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
-    single = at_once(run.method)
-    sizes = (len(order),) if single else task_sizes(len(order), run.tasks, run.task_sizes)
-    tasks = arrange(split(dataset, order, sizes), run)
+    sizes = task_sizes(len(order), run.tasks, run.task_sizes)
+    dataset = shifted(dataset, order, sizes, run.shift, run.seed)
+    own = (len(order),) if at_once(run.method) else sizes
+    tasks = arrange(split(dataset, order, own), run, sizes)
     for number, task in enumerate(tasks):
         if not len(task.test):
             names = ", ".join(dataset.class_names[c] for c in task.classes)
@@ -167,6 +171,10 @@ def prepare(
                 f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
+    check_reads(run, dataset, backbone)
+    if backbone.encoder.reads.steady and reads_features(run.method, run.options):
+        known = Remembering(backbone.encoder, backbone.sha256, int(run.cache * 1e9))
+        backbone = replace(backbone, encoder=known)
     if said := unlike_the_paper(run.transform, backbone.preprocessing):
         listen(Note(said))
     if run.vor and not takes_vor(run.method):
@@ -182,6 +190,18 @@ def prepare(
         ranks=ranks,
         device=device,
     )
+
+
+def check_reads(run: Run, dataset: Dataset, backbone: Backbone) -> None:
+    """Refuse data of another kind than the backbone reads."""
+    given = "texts" if isinstance(dataset.train.item(0), str) else "images"
+    wanted = backbone.encoder.reads.many
+    if given != wanted:
+        such = "text" if given == "texts" else PAPER.backbone
+        raise OvorError(
+            f"{run.data} has {given}, and the backbone {run.backbone} reads {wanted}: choose one "
+            f"that reads {given}, such as --backbone {such}."
+        )
 
 
 def unlike_the_paper(transform: Transform, own: Preprocessing | None) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ovor.config import Scenario
+from ovor.config import Scenario, Shift
 from ovor.experiments.tables import Figures, Section
 from ovor.presets import in_scenario
 
@@ -18,11 +18,18 @@ def with_arrival(part: Section) -> Section:
     return replace(part, title=title, rows=rows, comparable=False, deviations=False)
 
 
-def arriving(part: Section, scenario: Scenario, imbalance: tuple[int, int] | None) -> Section:
+def arriving(
+    part: Section,
+    scenario: Scenario,
+    imbalance: tuple[int, int] | None,
+    label_noise: float = 0.0,
+    shift: Shift = "none",
+) -> Section:
     """Return the section in another scenario; refuse one that a row's method cannot learn in."""
     from ovor.learners import check_scenario  # brings torch
 
-    rows = [replace(row, run=in_scenario(row.run, scenario, imbalance)) for row in part.rows]
+    way = scenario, imbalance, label_noise, shift
+    rows = [replace(row, run=in_scenario(row.run, *way)) for row in part.rows]
     for row in rows:
         check_scenario(row.run)
     return with_arrival(replace(part, rows=rows))

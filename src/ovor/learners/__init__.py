@@ -6,18 +6,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from ovor.config import Run
 from ovor.encoders.base import Encoder
+from ovor.encoders.prefixed import Prefixed
 from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError, explain
+from ovor.learners.anacp import AnaCp
 from ovor.learners.analytic import Analytic
 from ovor.learners.aper import AperAdapter, AperDeep, AperFinetune, AperShallow, AperSsf
 from ovor.learners.aprompt import APrompt
-from ovor.learners.base import Autocast, Learner
+from ovor.learners.base import Autocast, Learner, Needs
+from ovor.learners.ease import Ease
+from ovor.learners.fecam import Fecam
 from ovor.learners.finetune import L2, Finetune, Joint
+from ovor.learners.klda import Klda
 from ovor.learners.linear import LinearProbe
+from ovor.learners.loranpac import LoRanPac
 from ovor.learners.prompt import PromptLearner
+from ovor.learners.randumb import RanDumb
 from ovor.learners.ranpac import RanPac
+from ovor.learners.rsiat import Rsiat
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca
+from ovor.learners.ssiat import Ssiat
 from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
@@ -30,7 +39,15 @@ LEARNERS: dict[str, type[Learner]] = {
     "adam-adapter": AperAdapter,
     "adam-ssf": AperSsf,
     "ranpac": RanPac,
+    "loranpac": LoRanPac,
+    "klda": Klda,
+    "randumb": RanDumb,
+    "fecam": Fecam,
+    "anacp": AnaCp,
     "slca": Slca,
+    "ssiat": Ssiat,
+    "rsiat": Rsiat,
+    "ease": Ease,
     "l2": L2,
     "a-prompt": APrompt,
     "finetune": Finetune,
@@ -57,6 +74,11 @@ def returning(method: str) -> bool:
 def looks_again(method: str, options: dict[str, Any]) -> bool:
     """Tell whether a method goes through images again that it has trained on."""
     return method in LEARNERS and LEARNERS[method].looks_again(parse_options(method, options))
+
+
+def reads_features(method: str, options: dict[str, Any]) -> bool:
+    """Tell whether a method needs no more of a network than its features."""
+    return learner_type(method).needs(parse_options(method, options)) == "features"
 
 
 def check_scenario(run: Run) -> None:
@@ -104,23 +126,39 @@ def build_learner(
 ) -> Learner:
     """Return a learner of the method that has seen no task."""
     parsed = parse_options(method, options)
-    if not isinstance(backbone, VisionTransformer):
-        check_any_encoder(method, parsed)
-    elif method in PROMPTS:
+    check_network(method, parsed, backbone)
+    if method in PROMPTS:
+        assert isinstance(backbone, Prefixed)
         return PromptLearner(PROMPTS[method](parsed, backbone.arch), backbone, autocast)
     return LEARNERS[method](parsed, backbone, autocast)
 
 
-def check_any_encoder(method: str, options: Any) -> None:
-    """Refuse a backbone that is no ViT for what needs one."""
-    if method in PROMPTS or not LEARNERS[method].any_encoder:
-        raise OvorError(
-            f"{method} needs a vision transformer, and this backbone is none: choose the method "
-            'analytic, or another backbone, such as "embedded" or '
-            '"vit_base_patch16_224.augreg_in21k_ft_in1k".'
-        )
-    if getattr(options, "tuning", "none") != "none":
-        raise OvorError(
-            f"Only a vision transformer can be tuned ({options.tuning}), and this backbone is "
-            "none: leave tuning at none, or choose another backbone."
-        )
+def check_network(method: str, options: Any, backbone: Encoder) -> None:
+    """Refuse a backbone that the method cannot learn with."""
+    learner = learner_type(method)
+    needed = learner.needs(options)
+    if can_be(backbone, needed):
+        return
+    wanted = "vision transformer" if needed == "vit" else "transformer"
+    advice = f"leave the network as it is ({learner.untuned}), " if learner.untuned else ""
+    able = [name for name in METHODS if can_be(backbone, learner_type(name).needs(own(name)))]
+    raise OvorError(
+        f"{method} needs a {wanted}, and this backbone is none: {advice}choose the method "
+        f'{listed(able)}, or another backbone, such as "embedded" or '
+        '"vit_base_patch16_224.augreg_in21k_ft_in1k".'
+    )
+
+
+def learner_type(method: str) -> type[Learner]:
+    return PromptLearner if method in PROMPTS else LEARNERS[method]
+
+
+def own(method: str) -> Any:
+    """Return a method's options as they are by default."""
+    return options_type(method)()
+
+
+def can_be(backbone: Encoder, needed: Needs) -> bool:
+    """Tell whether a backbone has what a method needs."""
+    kind = {"features": Encoder, "blocks": Prefixed, "vit": VisionTransformer}[needed]
+    return isinstance(backbone, kind)

@@ -18,7 +18,7 @@ from ovor.encoders import pet
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast
+from ovor.learners.base import Autocast, Needs
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
 from ovor.learners.moments import MOMENTS, Moments, rounded_weights
 from ovor.outliers import synthesize
@@ -54,7 +54,7 @@ class Analytic(FirstTaskTuning):
 
     Options: ClassVar[type] = AnalyticOptions
     returning = True
-    any_encoder = True
+    untuned = "--method.tuning none"
     lengths: Tensor  # read: of each feature
     projection: Tensor  # read, M
 
@@ -75,6 +75,10 @@ class Analytic(FirstTaskTuning):
             self.register_buffer("projection", directions, persistent=False)
         self.start = 0
         self.set_head(torch.zeros(self.moments.width, 0).double(), torch.zeros(0).double())
+
+    @classmethod
+    def needs(cls, options: AnalyticOptions) -> Needs:
+        return "features" if options.tuning == "none" else "vit"
 
     @classmethod
     def looks_again(cls, options: AnalyticOptions) -> bool:

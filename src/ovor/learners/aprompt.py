@@ -19,7 +19,8 @@ from torch.func import functional_call
 
 from ovor.config import STRICT, Count, Positive, Run
 from ovor.data.batches import Batches
-from ovor.encoders.vit import Prefixes, VisionTransformer
+from ovor.encoders.prefixed import Prefixes
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast, Learner
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead
@@ -127,7 +128,8 @@ class APrompt(Learner):
         return moved / counts[:, None]
 
     def features(self, images: Tensor, prompt: Prefixes | None = None) -> Tensor:
-        return self.encode(self.tuned, images, prompt)
+        with self.autocast():
+            return self.tuned(images, prompt)  # type: ignore[no-any-return]
 
     def old_features(self, images: Tensor, prompt: Prefixes) -> Tensor:
         """Return the features of the network as it was when the task began, without gradient."""

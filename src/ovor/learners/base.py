@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -11,10 +11,13 @@ from torch import Tensor, nn
 from ovor.config import STRICT, Run
 from ovor.data.batches import Batches
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import Prefixes, VisionTransformer
+from ovor.encoders.vit import VisionTransformer
 from ovor.errors import OvorError
 
 Autocast = Callable[[], AbstractContextManager[None]]
+# No more than an encoder's features; a transformer, which takes prefixes and whose weights can be
+# trained; or a vision transformer, of which parts are known.
+Needs = Literal["features", "blocks", "vit"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,16 +34,21 @@ class Learner(nn.Module):
     Options: ClassVar[type]  # frozen, every field with a default
     takes_vor: ClassVar[bool] = False  # has it a linear head per task, for VOR to tighten?
     separable: bool = True  # is the loss of a batch the mean of its images' losses?
-    settled: ClassVar[bool] = False  # do later tasks leave the features of the first unchanged?
+    settled: bool = False  # do later tasks leave the features of the first unchanged?
     at_once: ClassVar[bool] = False  # does it learn all classes as one task?
     returning: ClassVar[bool] = False  # can it take more images of classes of earlier tasks?
-    any_encoder: ClassVar[bool] = False  # does it need no more than an encoder's features?
+    untuned: ClassVar[str] = ""  # the flag, if there is one, by which it needs features alone
     head: Any  # a module: features to logits of all classes; its `current`: of the last task's
 
     def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__()
         self.backbone = backbone
         self.autocast = autocast
+
+    @classmethod
+    def needs(cls, options: Any) -> Needs:
+        """Say which networks it can learn with."""
+        return "vit"
 
     @classmethod
     def looks_again(cls, options: Any) -> bool:
@@ -64,6 +72,9 @@ class Learner(nn.Module):
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         """Return a new optimiser of what the current task may change."""
         return torch.optim.Adam(self.learnable() or nothing(), lr=run.lr)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Be told which epoch of the task comes next, where a loss depends on it."""
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the training loss of a batch; labels count from the task's first class."""
@@ -89,12 +100,10 @@ class Learner(nn.Module):
         """Return the features of images whose query is known."""
         return self.features(images)
 
-    def encode(
-        self, network: VisionTransformer, images: Tensor, prefixes: Prefixes | None = None
-    ) -> Tensor:
+    def encode(self, network: Encoder, images: Tensor) -> Tensor:
         """Return the features that a network gives, in the precision of the run."""
         with self.autocast():
-            return network(images, prefixes)  # type: ignore[no-any-return]
+            return network(images)  # type: ignore[no-any-return]
 
     def current_logits(self, features: Tensor) -> Tensor:
         """Return the logits of the current task's classes alone."""
@@ -137,10 +146,12 @@ class Learner(nn.Module):
         self.load_state_dict({**own, **state})
 
     def shared_names(self) -> set[str]:
-        """Return the names of the backbone's weights, and the second names of what has two."""
-        weights = {id(p) for p in self.backbone.parameters()}
-        first = {name for name, p in self.named_parameters() if id(p) not in weights}
-        return {name for name, _ in self.named_parameters(remove_duplicate=False)} - first
+        """Return the names of the backbone's tensors, and the second names of what has two."""
+        theirs = {id(x) for x in (*self.backbone.parameters(), *self.backbone.buffers())}
+        first = {name for name, p in self.named_parameters() if id(p) not in theirs}
+        second = {name for name, _ in self.named_parameters(remove_duplicate=False)} - first
+        buffers = self.named_buffers(remove_duplicate=False)
+        return second | {name for name, x in buffers if id(x) in theirs}
 
     def learned_parameters(self) -> int:
         """Count the numbers that training may change, over all tasks."""

@@ -5,7 +5,7 @@ joint training. L2 tunes attention alone, held near the weights of the task befo
 """
 
 import copy
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from ovor.config import STRICT, Positive, Run
 from ovor.encoders import pet
+from ovor.encoders.prefixed import Prefixed
 from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner
+from ovor.learners.base import Autocast, Learner, Needs
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator
@@ -39,13 +40,15 @@ class Finetune(Learner):
 
     Options: ClassVar[type] = FinetuneOptions
 
-    def __init__(
-        self, options: FinetuneOptions, backbone: VisionTransformer, autocast: Autocast
-    ) -> None:
+    @classmethod
+    def needs(cls, options: Any) -> Needs:
+        return "blocks"
+
+    def __init__(self, options: FinetuneOptions, backbone: Prefixed, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.options = options
         self.tuned = copy.deepcopy(backbone).requires_grad_(True)
-        self.head = GrowingHead(backbone.arch.embed_dim)
+        self.head = GrowingHead(backbone.width)
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         self.head.begin_task(classes, generator(*seed, WEIGHTS))

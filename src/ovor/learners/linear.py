@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner, NoOptions
+from ovor.encoders.base import Encoder
+from ovor.learners.base import Autocast, Learner, Needs, NoOptions
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator
 
@@ -20,9 +20,13 @@ class LinearProbe(Learner):
     takes_vor = True
     settled = True
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    @classmethod
+    def needs(cls, options: Any) -> Needs:
+        return "features"
+
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
-        self.head = GrowingHead(backbone.arch.embed_dim)
+        self.head = GrowingHead(backbone.width)
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         self.head.begin_task(classes, generator(*seed, WEIGHTS))
@@ -33,7 +37,7 @@ class LinearProbe(Learner):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.vit, images)
+        return self.encode(self.backbone, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ovor.config import STRICT, Count, Run
 from ovor.data.batches import Batches
 from ovor.encoders import pet
+from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast
+from ovor.learners.base import Autocast, Needs
 from ovor.seeds import WEIGHTS, generator
 
 RIDGES = [10.0**power for power in range(-8, 9)]
@@ -37,12 +38,13 @@ class RanPacOptions:
 
 class RanPac(FirstTaskTuning):
     Options: ClassVar[type] = RanPacOptions
+    untuned = "--method.tuning none"
     gram: Tensor  # M, M: sum of h h^T
     sums: Tensor  # M, classes: sum of h y^T
     weights: Tensor  # M, classes
     projection: Tensor  # D, M
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         width = options.projection
         for name in ("sums", "weights"):
@@ -50,6 +52,10 @@ class RanPac(FirstTaskTuning):
         # In double precision: with small ridges the solution hangs on the last digits of the sums.
         self.register_buffer("gram", torch.zeros(width, width, dtype=torch.double))
         self.classes = 0
+
+    @classmethod
+    def needs(cls, options: RanPacOptions) -> Needs:
+        return "features" if options.tuning == "none" else "vit"
 
     @classmethod
     def looks_again(cls, options: RanPacOptions) -> bool:
@@ -61,10 +67,18 @@ class RanPac(FirstTaskTuning):
     def epochs(self, run: Run, task: int) -> int:
         return 0 if self.options.tuning == "none" else super().epochs(run, task)
 
+    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
+        if isinstance(self.backbone, VisionTransformer):  # a copy of it even if nothing is tuned
+            super().begin_task(classes, seed)
+        else:
+            self.tasks += 1
+            self.make_room(classes, seed)
+            self.to(self.device)
+
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.classes = classes
         if self.tasks == 1:
-            size = (self.vit.arch.embed_dim, self.options.projection)
+            size = (self.backbone.width, self.options.projection)
             draw = generator(*seed, WEIGHTS, 1)
             self.register_buffer("projection", torch.randn(size, generator=draw))
         for name in ("sums", "weights"):
@@ -92,7 +106,7 @@ class RanPac(FirstTaskTuning):
         self.weights = solution.clone(memory_format=torch.contiguous_format)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.tuned_features(images)
+        return self.encode(self.tuned or self.backbone, images)
 
     def project(self, features: Tensor) -> Tensor:
         return torch.relu(features @ self.projection)
@@ -107,16 +121,20 @@ class RanPac(FirstTaskTuning):
 def choose_ridge(h: Tensor, y: Tensor) -> float:
     """Return the ridge with the least square error on the last fifth, fitted on the rest.
 
-    In the dual problem one eigendecomposition of n x n and one product serve all 17, instead of
-    17 solves of M x M.
+    One eigendecomposition and one product serve all 17, instead of 17 solves of M x M: of n x n, in
+    the dual problem, or of M x M where that is less.
     """
     cut = max(1, int(0.8 * len(h)))
     fit, test = h[:cut].double(), h[cut:].double()
     if not len(test):
         return 1.0
-    values, vectors = torch.linalg.eigh(fit @ fit.T)
-    towards = vectors.T @ y[:cut].double()  # n, classes
-    across = (test @ fit.T) @ vectors  # test, n
+    targets = y[:cut].double()
+    if len(fit) > fit.shape[1]:
+        values, vectors = torch.linalg.eigh(fit.T @ fit)
+        towards, across = vectors.T @ (fit.T @ targets), test @ vectors
+    else:
+        values, vectors = torch.linalg.eigh(fit @ fit.T)
+        towards, across = vectors.T @ targets, (test @ fit.T) @ vectors
     ridges = torch.tensor(RIDGES, device=h.device, dtype=torch.double)
     weights = towards.unsqueeze(1) / (values.clamp(min=0)[:, None] + ridges).unsqueeze(-1)
     found = (across @ weights.flatten(1)).unflatten(1, weights.shape[1:])  # test, 17, classes

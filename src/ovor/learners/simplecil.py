@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ovor.config import Run
 from ovor.data.batches import Batches
-from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner, NoOptions
+from ovor.encoders.base import Encoder
+from ovor.learners.base import Autocast, Learner, Needs, NoOptions
 from ovor.learners.buffers import BufferList
 
 
@@ -51,7 +51,11 @@ class SimpleCil(Learner):
     settled = True
     returning = True
 
-    def __init__(self, options: Any, backbone: VisionTransformer, autocast: Autocast) -> None:
+    @classmethod
+    def needs(cls, options: Any) -> Needs:
+        return "features"
+
+    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.head = Prototypes()
 
@@ -59,7 +63,7 @@ class SimpleCil(Learner):
         self.head.keep_counts()
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        self.head.begin_task(classes, self.vit.arch.embed_dim)
+        self.head.begin_task(classes, self.backbone.width)
         self.to(self.device)
 
     def epochs(self, run: Run, task: int) -> int:
@@ -70,7 +74,7 @@ class SimpleCil(Learner):
         set_means(self.head, self, images)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.vit, images)
+        return self.encode(self.backbone, images)
 
     def forget(self, task: int, row: int) -> None:
         self.head.forget(task, row)

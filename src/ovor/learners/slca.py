@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ovor.config import STRICT, Count, Positive, Run
 from ovor.data.batches import Batches
-from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner
+from ovor.encoders.base import Encoder
+from ovor.learners.base import Autocast, Learner, Needs
 from ovor.learners.buffers import BufferList
 from ovor.learners.head import GrowingHead
 from ovor.seeds import WEIGHTS, generator
@@ -27,8 +27,9 @@ RIDGE = 1e-4
 
 @dataclass(frozen=True, config=STRICT)
 class SlcaOptions:
-    slowdown: Positive = 0.01
-    """learning rate of the network over that of the head"""
+    slowdown: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
+    """learning rate of the network over that of the head; 0 leaves it as it is, and the alignment
+    works on features of any network"""
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
     """of SGD"""
     align_epochs: Count = 5
@@ -44,24 +45,28 @@ class SlcaOptions:
 class Slca(Learner):
     Options: ClassVar[type] = SlcaOptions
     takes_vor = True
+    untuned = "--method.slowdown 0"
 
-    def __init__(
-        self, options: SlcaOptions, backbone: VisionTransformer, autocast: Autocast
-    ) -> None:
+    def __init__(self, options: SlcaOptions, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
         self.options = options
-        self.tuned = copy.deepcopy(backbone).requires_grad_(True)
-        self.head = GrowingHead(backbone.arch.embed_dim)  # what the tasks left
-        self.aligned = GrowingHead(backbone.arch.embed_dim)  # what classifies
+        self.settled = not options.slowdown
+        self.tuned = None if self.settled else copy.deepcopy(backbone).requires_grad_(True)
+        self.head = GrowingHead(backbone.width)  # what the tasks left
+        self.aligned = GrowingHead(backbone.width)  # what classifies
         self.means = BufferList()  # per task: classes, D
         self.roots = BufferList()  # per task: classes, D, D; Cholesky factors of covariances
+
+    @classmethod
+    def needs(cls, options: SlcaOptions) -> Needs:
+        return "blocks" if options.slowdown else "features"
 
     @classmethod
     def looks_again(cls, options: SlcaOptions) -> bool:
         return True
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        dim = self.vit.arch.embed_dim
+        dim = self.backbone.width
         for head in (self.head, self.aligned):
             head.begin_task(classes, generator(*seed, WEIGHTS))
         self.aligned.requires_grad_(False)
@@ -72,7 +77,9 @@ class Slca(Learner):
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         options = self.options
         head = self.head.tasks[-1]
-        return slow_sgd(run, head, self.tuned, options.slowdown, options.weight_decay)
+        return slow_sgd(
+            run, head, self.tuned or nn.Module(), options.slowdown, options.weight_decay
+        )
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(self.head.current(self.features(images)), labels)
@@ -132,7 +139,7 @@ class Slca(Learner):
         return torch.cat(parts, dim=1) / (norms + 1e-7) / self.options.temperature
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.tuned, images)
+        return self.encode(self.tuned or self.backbone, images)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.aligned(features)  # type: ignore[no-any-return]

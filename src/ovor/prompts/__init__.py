@@ -1,5 +1,6 @@
 """Prompt methods by the name that a run gives them; a new one is a file and a line here."""
 
+from ovor.prompts.apt import Apt
 from ovor.prompts.base import Prompt
 from ovor.prompts.coda import CodaP
 from ovor.prompts.dualprompt import DualPrompt
@@ -12,4 +13,5 @@ PROMPTS: dict[str, type[Prompt]] = {
     "l2p": L2P,
     "dualprompt": DualPrompt,
     "coda-p": CodaP,
+    "apt": Apt,
 }

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.errors import OvorError
 
 Natural = Annotated[int, Field(ge=0)]
@@ -29,7 +29,7 @@ class Prompt(nn.Module):
     needs_query: ClassVar[bool]  # is the unprompted CLS feature wanted?
     separable: bool = True  # is the loss of a batch the mean of its images' losses?
 
-    def __init__(self, options: Any, arch: Architecture) -> None:
+    def __init__(self, options: Any, arch: Blocks) -> None:
         super().__init__()
 
     def begin_task(self, generator: torch.Generator) -> None:
@@ -50,7 +50,7 @@ def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
     return nn.Parameter(torch.rand(shape, generator=generator, device=generator.device))
 
 
-def check_layers(layers: Sequence[int], arch: Architecture) -> None:
+def check_layers(layers: Sequence[int], arch: Blocks) -> None:
     """Refuse layers that are named twice or that the backbone does not have."""
     if len(set(layers)) < len(layers):
         raise OvorError(f"The prompt names a layer twice in {tuple(layers)}; name each once.")

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.prompts.base import Layers, Prompt, check_layers
 from ovor.prompts.orthogonal import gram_schmidt, orthogonality
 
@@ -33,7 +33,7 @@ class CodaP(Prompt):
     Options: ClassVar[type] = CodaPOptions
     needs_query = True
 
-    def __init__(self, options: CodaPOptions, arch: Architecture) -> None:
+    def __init__(self, options: CodaPOptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         check_layers(options.layers, arch)
         self.options, self.dim = options, arch.embed_dim

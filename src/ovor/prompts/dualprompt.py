@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.prompts.base import Layers, Lengths, Prompt, check_layers, matching, uniform
 from ovor.prompts.oneprompt import OnePrompt, OnePromptOptions
 
@@ -34,7 +34,7 @@ class DualPrompt(Prompt):
     Options: ClassVar[type] = DualPromptOptions
     needs_query = True
 
-    def __init__(self, options: DualPromptOptions, arch: Architecture) -> None:
+    def __init__(self, options: DualPromptOptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         check_layers(options.expert_layers, arch)
         self.options, self.dim, self.tasks = options, arch.embed_dim, 0

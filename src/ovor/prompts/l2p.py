@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.errors import OvorError
 from ovor.prompts.base import Layers, Prompt, check_layers, matching, uniform
 
@@ -34,7 +34,7 @@ class L2P(Prompt):
     Options: ClassVar[type] = L2POptions
     needs_query = True
 
-    def __init__(self, options: L2POptions, arch: Architecture) -> None:
+    def __init__(self, options: L2POptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         check_layers(options.layers, arch)
         if options.top_k > options.pool:

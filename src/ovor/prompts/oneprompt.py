@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ovor.config import STRICT, Count
-from ovor.encoders.vit import Architecture, Prefix
+from ovor.encoders.prefixed import Blocks, Prefix
 from ovor.prompts.base import Lengths, Prompt, check_layers, uniform
 
 
@@ -30,7 +30,7 @@ class OnePrompt(Prompt):
     Options: ClassVar[type] = OnePromptOptions
     needs_query = False
 
-    def __init__(self, options: OnePromptOptions, arch: Architecture) -> None:
+    def __init__(self, options: OnePromptOptions, arch: Blocks) -> None:
         super().__init__(options, arch)
         self.lengths = {layer: n for layer, n in enumerate(options.lengths) if n}
         self.dim = arch.embed_dim
@@ -49,5 +49,5 @@ class OnePrompt(Prompt):
 class OnePromptDeep(OnePrompt):
     Options: ClassVar[type] = OnePromptDeepOptions
 
-    def __init__(self, options: OnePromptDeepOptions, arch: Architecture) -> None:
+    def __init__(self, options: OnePromptDeepOptions, arch: Blocks) -> None:
         super().__init__(OnePromptOptions(lengths=(options.length,) * arch.depth), arch)

@@ -33,7 +33,7 @@ def picture_of(example: Example) -> str | None:
     if data is None or not 0 <= example.index < len(data.test):
         return None
     try:
-        image = data.test.image(example.index)
+        image = data.test.item(example.index)
     except (OvorError, OSError):
         return None
     return thumbnail(image) if digest(image) == example.digest else None

@@ -257,7 +257,9 @@ def variant(run: Run) -> tuple[int, str]:
     if run.data.partition(":")[0] not in SETTINGS:
         return 2, "other data"
     plain = settings(run.data, run.name, tasks=run.tasks)
-    usual = flat(asdict(in_scenario(plain, run.scenario, run.imbalance)))
+    usual = flat(
+        asdict(in_scenario(plain, run.scenario, run.imbalance, run.label_noise, run.shift))
+    )
     own = flat(asdict(alike(run)))
     changed = {
         name: value

@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 
 from ovor.config import Run
-from ovor.data.base import Dataset, Images
+from ovor.data.base import Dataset, Items
 from ovor.data.tasks import Part, Task
 from ovor.distributed.ranks import ALONE, Ranks
 from ovor.encoders import Backbone
@@ -104,9 +104,10 @@ def check_alike(context: Context) -> None:
         )
 
 
-def digest(images: Images, part: Part) -> str:
-    """Return a hash of which images a part has, and of the pixels of a few of them."""
+def digest(items: Items, part: Part) -> str:
+    """Return a hash of which items a part has, and of what a few of them hold."""
     found = hashlib.sha256(part.indices.tobytes() + part.labels.tobytes())
     for index in part.indices[:: max(1, len(part) // COMPARED)]:
-        found.update(images.image(int(index)).tobytes())
+        item = items.item(int(index))
+        found.update(item.encode() if isinstance(item, str) else item.tobytes())
     return found.hexdigest()

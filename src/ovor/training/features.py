@@ -12,11 +12,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ovor.data.base import Images
+from ovor.data.base import Items
 from ovor.data.batches import Batches, Pair, batch_lengths
 from ovor.data.loader import Batch, test_batches, train_batches
 from ovor.data.tasks import Part
-from ovor.data.transforms import normalised
 from ovor.distributed.ranks import ALONE
 from ovor.events import Event, FeaturesExtracted, ImagesTested, MeansUpdated
 from ovor.learners.base import Learner
@@ -70,7 +69,8 @@ class Features:
         """Return a task's test images, loaded once if those of all tasks fit into memory."""
         context, part = self.context, self.context.tasks[task].test
         count = sum(len(task.test) for task in context.tasks)
-        keep = 3 * context.run.transform.size**2 * count <= KEPT_VIEWS
+        view = context.backbone.encoder.reads.blank(context.run.transform)
+        keep = view.nbytes * count <= KEPT_VIEWS
 
         def load(numbers: Sequence[int]) -> Iterator[Pair]:
             kept = self.views.get((task, *numbers))
@@ -79,7 +79,7 @@ class Features:
                 views = self.views[(task, *numbers)] = list(views)
             return (to_device(context, batch) for batch in views)
 
-        return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks)
+        return Batches(load, batch_lengths(len(part), encoded_at_once(context)), context.ranks)
 
 
 def with_known_queries(learner: Learner, queries: list[Tensor | None]) -> Extract:
@@ -109,6 +109,17 @@ def images_at_once(context: Context) -> int:
     return min(context.run.batch_size, fitting)
 
 
+def encoded_at_once(context: Context) -> int:
+    """Return how many items go through the network together where nothing is learned from them.
+
+    As many as it likes, if the company changes none of their bits; else as in training.
+    """
+    encoder = context.backbone.encoder
+    if encoder.reads.steady and context.fabric.device.type == "cpu":
+        return encoder.batch(context.run.transform.size)
+    return images_at_once(context)
+
+
 def training_batches(
     context: Context,
     task: int,
@@ -131,13 +142,14 @@ def training_batches(
         workers=run.workers,
         rows=rows,
         numbers=numbers,
+        reads=context.backbone.encoder.reads,
     ):
         yield to_device(context, batch)
 
 
 def augmented_images(context: Context, task: int, epoch: int) -> Batches:
     """Return the training images of an epoch, for a pass without gradients."""
-    size = images_at_once(context)
+    size = encoded_at_once(context)
 
     def load(numbers: Sequence[int]) -> Iterator[Pair]:
         return training_batches(context, task, epoch, size, numbers=numbers)
@@ -157,11 +169,11 @@ def still_images(context: Context, task: int) -> Batches:
     def tell(images: int) -> None:
         context.listen(MeansUpdated(task, images))
 
-    return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks, tell)
+    return Batches(load, batch_lengths(len(part), encoded_at_once(context)), context.ranks, tell)
 
 
 def unaugmented(
-    context: Context, images: Images, part: Part, numbers: Sequence[int]
+    context: Context, images: Items, part: Part, numbers: Sequence[int]
 ) -> Iterator[Batch]:
     """Yield the batches of these numbers, resized and cropped as for a test."""
     return test_batches(
@@ -169,13 +181,14 @@ def unaugmented(
         part.indices,
         part.labels,
         context.run.transform,
-        batch_size=images_at_once(context),
+        batch_size=encoded_at_once(context),
         workers=context.run.workers,
         numbers=numbers,
+        reads=context.backbone.encoder.reads,
     )
 
 
 def to_device(context: Context, batch: Batch) -> Pair:
-    """Bring a batch of bytes to the device, and normalise it there."""
-    pixels, labels = context.fabric.to_device(batch)
-    return normalised(pixels, context.run.transform), labels
+    """Bring a batch of views to the device, and make the network's input of them there."""
+    views, labels = context.fabric.to_device(batch)
+    return context.backbone.encoder.tensor(views, context.run.transform), labels

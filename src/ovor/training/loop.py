@@ -109,6 +109,7 @@ def train_epoch(
 ) -> float:
     """Train once on every image of the task, and return the mean loss of the batches."""
     learner.train()
+    learner.begin_epoch(epoch)
     (run, ranks), start = (context.run, context.ranks), context.tasks[task].start
     rows = ranks.shard if learner.separable else ranks.all_on_first
     counts = batch_lengths(len(context.tasks[task].train), run.batch_size)

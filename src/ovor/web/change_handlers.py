@@ -9,8 +9,9 @@ from typing import Any
 from starlette.requests import Request
 
 from ovor.classifier.model import Classifier
-from ovor.classifier.prediction import View, predict_views
+from ovor.classifier.prediction import predict_views
 from ovor.config import Transform
+from ovor.data.modality import View
 from ovor.errors import OvorError
 from ovor.web.changes import change
 from ovor.web.described import described

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ovor.classifier.prediction import View
 from ovor.config import Transform
+from ovor.data.modality import View
 from ovor.web.decoder_pool import Gone, Lane, Nursery, Order
 from ovor.web.errors import ImageFault
 from ovor.web.images import LIGHT_BYTES, UnusableImage, unreadable, wrong_size

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from ovor.classifier.model import Classifier
 from ovor.classifier.new import new_classifier
-from ovor.classifier.prediction import BATCH, Prediction, View, predict_images
+from ovor.classifier.prediction import Prediction, predict_views
+from ovor.data.modality import View
 from ovor.web.errors import Refused
 from ovor.web.settings import Settings
 
@@ -87,8 +87,7 @@ def load(settings: Settings, version: int, like: Classifier | None = None) -> Se
 
 def ready(model: Classifier, version: int, stamp: FileStamp) -> ServedModel:
     """Predict once, so that no client waits for what that sets up."""
-    side = model.transform().size
-    list(predict_images(model, [Image.new("RGB", (side, side))]))
+    predict_views(model, [model.reads.blank(model.transform())])
     return ServedModel(model, version, stamp, model.can_undo)
 
 
@@ -227,7 +226,7 @@ class Predictor:
         with self.changed:
             self.changed.wait_for(lambda: self.requests or self.evaluations or self.ending)
             if self.requests:
-                batch = take(self.requests, BATCH)
+                batch = take(self.requests, self.served.model.reads.at_once)
                 self.waiting -= len(batch)
                 return batch
             return take(self.evaluations, EVALUATION_BATCH)

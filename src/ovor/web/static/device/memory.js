@@ -39,10 +39,13 @@ export class Memory {
     return new Memory(checkedAbout(words), new Map(), null, null, 0);
   }
 
-  /** The memory of an .ovor file; whatever is wrong with it is an error with a sentence. */
-  static async open(content) {
+  /**
+   * The memory of an .ovor file; whatever is wrong with it is an error with a sentence. Where it is to
+   * take the place of another memory (`like`), it must have been learned with the same encoder.
+   */
+  static async open(content, { like = null } = {}) {
     const bytes = bytesOf(content);
-    const { about, bundled, state } = await readModel(bytes);
+    const { about, bundled, state } = await readModel(bytes, like?.fits);
     return new Memory(about, bundled, state, await kernel(), bytes.length);
   }
 
@@ -98,7 +101,7 @@ export class Memory {
     const { head, width } = this.#known();
     const classes = head.bias.length;
     if (!features.length || features.length % width) throw new Refused("The features do not fit the model: use its own encoder.");
-    const all = byRows(this.kernel, Float64Array.from(features), head.weights, features.length / width, classes, width);
+    const all = byRows(this.kernel, new Float64Array(features), head.weights, features.length / width, classes, width);
     return Array.from({ length: features.length / width }, (_, i) =>
       all.subarray(i * classes, (i + 1) * classes).map((x, c) => x + head.bias[c]),
     );
@@ -187,8 +190,8 @@ export class Memory {
   /** Add what the model of another file has learned with the same encoder. */
   async merge(content, { yes = false, progress } = {}) {
     this.#sums();
-    const other = await readModel(bytesOf(content));
-    this.#become(merged(this.kernel, { about: this.about, state: this.#sums() }, other, yes, progress));
+    const other = await readModel(bytesOf(content), this.fits);
+    this.#become(merged(this.kernel, this.#sums(), other, yes, progress));
   }
 
   /** Go back to before the last change. */
@@ -201,8 +204,16 @@ export class Memory {
 
   /** Refuse another memory that cannot take the place of this one, as its features mean something else. */
   checkSame(other) {
-    checkAlike(this.about, other.about);
+    this.fits(other.about, other.width);
   }
+
+  /** Refuse what was learned with another encoder. */
+  fits = (about, width) => {
+    checkAlike(this.about, about);
+    if (this.width !== null && width !== null && width !== this.width) {
+      throw new Refused("The models have features of different widths, so their sums cannot be added: use another.");
+    }
+  };
 
   #become(state, keep = true) {
     this.#past = keep ? [this.#state] : null; // what was taken out must not stay anywhere

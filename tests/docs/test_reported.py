@@ -1,0 +1,45 @@
+"""The page of reported figures has every method, a source for every figure, commands that parse."""
+
+import runpy
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ovor.cli.run import parse_run
+from ovor.learners import METHODS
+
+ROOT = Path(__file__).parents[2]
+PAGE = runpy.run_path(str(ROOT / "docs/reported.py"))
+ROWS: list[dict[str, Any]] = PAGE["reported"]()["rows"]
+
+
+def test_the_page_has_the_figures_that_were_found() -> None:
+    text = (ROOT / "docs/reported.md").read_text()
+    assert PAGE["made"](text) == text
+
+
+def test_every_method_has_a_figure_or_a_word_why_not() -> None:
+    named = {row["method"].removesuffix("+vor") for row in (*ROWS, *PAGE["of_paper"]())}
+    without = set(PAGE["reported"]()["none"])
+    assert not named & without
+    of_adam = {name for name in METHODS if name.startswith("adam-")}  # one row in the paper
+    assert named | without | of_adam == set(METHODS)
+
+
+def test_every_figure_has_its_source_and_its_setting() -> None:
+    for row in ROWS:
+        assert row["source"]
+        assert row["last"] or row["average"]
+        assert row["checkpoint"] in ("augreg_in21k", "augreg_in21k_ft_in1k")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['method']}-{row['data']}")
+def test_the_command_is_the_run_that_the_row_is_of(row: dict[str, Any]) -> None:
+    program, command, *words = shlex.split(PAGE["command"](row))
+    assert (program, command) == ("ovor", "run")
+    run = parse_run(words).run
+    assert (run.method, run.data, run.tasks) == (row["method"], row["data"], row["tasks"])
+    assert run.order == row["order"]
+    assert run.backbone.endswith(f".{row['checkpoint']}")
