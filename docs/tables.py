@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, photos, plan, unknowns
+from docs import alternatives, analytic_options, older, photos, plan, text, unknowns
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -78,7 +78,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older` and `docs.photos --measure`.
+    `docs.older`, `docs.text` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -94,6 +94,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
     }
+    found |= {name: ("text.md", table) for name, table in text.tables(kept("text")).items()}
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
     return {

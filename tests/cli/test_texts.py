@@ -241,7 +241,7 @@ REFUSED = [
     Case(
         "ViT's method",
         nothing,
-        "learn n.ovor new.csv --backbone text:small --method ovor",
+        "learn n.ovor new.csv --backbone text:small --method l2",
         "a vision",
     ),
     Case("too long", nothing, "learn n.ovor new.csv --backbone text:small --image-size 900", "900"),
