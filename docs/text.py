@@ -89,8 +89,9 @@ class Reader:
     def encoded(self, data: Dataset) -> tuple[Encoded, Encoded]:
         """Return the features of a data set as the classifier reads them: training and tests."""
         model = self.classifier()
-        some = [int(np.flatnonzero(data.train.labels == label)[0]) for label in (0, 1)]
-        model.learn([data.train.item(i) for i in some], ["a", "b"])  # so that there is a learner
+        some = np.flatnonzero(data.train.labels < 2)  # so that there is a learner
+        names = [data.class_names[data.train.labels[i]] for i in some]
+        model.learn([data.train.item(int(i)) for i in some], names)
 
         def part(items: Any) -> Encoded:
             views = np.stack([model.view(items.item(i)) for i in range(len(items))])
@@ -107,10 +108,13 @@ def rivals() -> dict[str, tuple[Any, dict[str, tuple[Any, ...]]]]:
     def logistic(classes: int, seed: int, C: float) -> AllAtOnce:  # noqa: N803
         return AllAtOnce(lambda: LogisticRegression(C=C, max_iter=1000))
 
+    def partial(classes: int, seed: int, alpha: float, epochs: int) -> Partial:
+        return Partial(classes, alpha, epochs, seed)
+
     return {
         "LogisticRegression, all topics at once": (logistic, {"C": (0.001, 0.01, 0.1, 1.0)}),
         "NearestCentroid": (lambda classes, seed: AllAtOnce(NearestCentroid), {}),
-        "SGDClassifier.partial_fit": (Partial, {"alpha": (1e-4, 1e-2, 1.0), "epochs": (1, 5)}),
+        "SGDClassifier.partial_fit": (partial, {"alpha": (1e-4, 1e-2, 1.0), "epochs": (1, 5)}),
     }
 
 
