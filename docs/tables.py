@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, own_method, photos, plan, unknowns
+from docs import alternatives, analytic_options, older, own_method, photos, plan, text, unknowns
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -79,7 +79,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older`, `docs.own_method` and `docs.photos --measure`.
+    `docs.older`, `docs.own_method`, `docs.text` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -97,6 +97,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
+    found |= {name: ("text.md", table) for name, table in text.tables(kept("text")).items()}
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
     return {
