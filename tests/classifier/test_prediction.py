@@ -13,7 +13,6 @@ from command import ovor
 from ovor import Classifier, OvorError
 from ovor.classifier.estimator import Estimator
 from ovor.classifier.prediction import (
-    BATCH,
     Prediction,
     as_columns,
     predict_images,
@@ -21,6 +20,7 @@ from ovor.classifier.prediction import (
     predict_views,
     row,
 )
+from ovor.data.modality import IMAGES
 
 NAMES = np.array(["ant", "bee", "cow"], object)
 
@@ -106,7 +106,7 @@ def test_python_and_the_terminal_say_the_same(
 ) -> None:
     """More images than a batch has, in one order, by every way there is."""
     paths = sorted(labelled.glob("*/*.png")) * 3
-    assert len(paths) > BATCH
+    assert len(paths) > IMAGES.at_once
     found = list(predict_images(model, paths))
     labels, confidences, unknown = model.classify(paths)
     assert labels.tolist() == [p.likeliest for p in found]

@@ -11,7 +11,7 @@ from torch import Tensor
 from ovor.config import Transform
 from ovor.data import Dataset, load_dataset
 from ovor.data import folders as folders_module
-from ovor.data.cache import HEADER, _admitted, cached
+from ovor.data.cache import HEADER, admitted, cached
 from ovor.data.loader import test_batches as plain_batches
 from ovor.data.loader import train_batches
 from ovor.errors import OvorError
@@ -188,7 +188,7 @@ def test_a_full_disk_only_costs_time(
 
 
 def _book(ledger: Path, attempts: int) -> int:
-    return sum(_admitted(ledger, 7, limit=1000) for _ in range(attempts))
+    return sum(admitted(ledger, 7, limit=1000) for _ in range(attempts))
 
 
 def test_processes_together_stay_within_the_limit(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_it_takes_other_sizes_than_its_own(encoder: Encoder) -> None:
 def test_its_state_makes_it_again(backbone: Backbone, images: Tensor) -> None:
     if not backbone.encoder.bundles:
         pytest.skip("it says that it cannot")
-    state = {name: tensor.contiguous() for name, tensor in backbone.encoder.state_dict().items()}
+    state = {name: tensor.contiguous() for name, tensor in backbone.encoder.bundled().items()}
     again = build(state, backbone.num_heads or None, "the file")
     every = everything(again)
     assert torch.equal(again.depths(images, every), backbone.encoder.depths(images, every))

@@ -56,7 +56,7 @@ class Changes(Memory):
             event = ImageChecked(total=len(lesson.images))
             lesson = checked(lesson, on_error, lambda images: listen(event))
         rows = self.rows_of(lesson.class_names)[lesson.images.labels]
-        check_enough(rows, learner.moments.counts, self.classes_)
+        check_enough(rows, learner.moments.counts, self.classes_, self.reads.many)
         found = self.passed(learner, lesson.images, rows, listen)
         where = list(map(self.reads.called, lesson.images.items))
         check_learned(self.memory().digests, found.digests, rows, where, self.classes_)
@@ -97,7 +97,7 @@ class Changes(Memory):
             if as_name(from_) == to:
                 raise OvorError(f"The {self.reads.many} are {to!r} already: give another class.")
             old = np.repeat(self.rows_of([as_name(from_)]), len(items))
-            check_enough(old, learner.moments.counts, names)
+            check_enough(old, learner.moments.counts, names, self.reads.many)
         row = names.index(to) if to in names else len(names)
         classes = max(row + 1, len(names))
         rows = np.full(len(items), row, np.int64)

@@ -27,7 +27,7 @@ def contents(model: Memory, about: Description) -> Model:
             f"The backbone {about.backbone.name} cannot be put into a model file: hand it on with "
             "the model, and say where it is (backbone=...)."
         )
-    tensors = encoder.state_dict() if about.backbone.bundled else {}
+    tensors = encoder.bundled() if about.backbone.bundled else {}
     return Model(about, state, tensors, model._exact.state() if model._exact else {})
 
 

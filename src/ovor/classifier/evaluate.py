@@ -51,6 +51,7 @@ def evaluate(
     margins = np.array([p.margin for p in found])
     task_of = np.repeat(np.arange(len(model.task_sizes_)), model.task_sizes_)
     result: dict[str, Any] = {
+        "reads": reads.many,
         "images": len(truth),
         "accuracy": percent(right),
         "chance": chance(len(names)),

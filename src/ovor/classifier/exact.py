@@ -122,8 +122,8 @@ def solved(learner: Analytic, moments: Moments) -> Solved:
         learner.set_head(*before[1:])
         if type(error).__name__ == "_LinAlgError":  # torch's name for it
             raise OvorError(
-                "The sums do not add up any more, as some of these images were never learned: give "
-                "those that were."
+                "The sums do not add up any more, as some of these were never learned: give those "
+                "that were."
             ) from error
         raise
 
@@ -156,7 +156,8 @@ def judged(
     learned = torch.ones(len(rows), dtype=torch.bool)
     learned[found.left_out] = False  # whose classes are as they were
     taught = torch.unique(rows[learned]).tolist()
-    return calibration, lesson_report(shares, of_them, names, counts.tolist(), where, taught)
+    report = lesson_report(shares, of_them, names, counts.tolist(), where, taught)
+    return calibration, report | {"reads": lesson.images.reads.many}
 
 
 def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

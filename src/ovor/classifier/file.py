@@ -19,6 +19,7 @@ from ovor.classifier.lock import check_no_folder
 from ovor.config import STRICT, Count, Fraction, Run
 from ovor.data.class_names import check_stored
 from ovor.data.formats import check_is_file
+from ovor.data.modality import WORDS
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
 from ovor.errors import OvorError, explain
@@ -78,6 +79,12 @@ class BackboneInfo:
     """is it in the file?"""
     num_heads: int = 0
     """of its attention, which its tensors do not tell; 0: one per 64 of its width"""
+    reads: str = "images"
+    """or texts"""
+
+    def __post_init__(self) -> None:
+        if self.reads not in WORDS:
+            raise ValueError(f"its backbone reads {self.reads!r}, which this version does not know")
 
 
 @checked(frozen=True, config=ConfigDict(extra="forbid"))
@@ -222,7 +229,9 @@ def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
     """
     wanted = model.about.backbone
     if wanted.bundled:
-        if any(tensor.dtype != torch.float32 for tensor in model.backbone.values()):
+        # Besides weights there may be files, such as a tokenizer, as bytes.
+        kinds = {tensor.dtype for tensor in model.backbone.values()}
+        if not kinds <= {torch.float32, torch.uint8}:
             raise OvorError(f"The backbone in {path} is not of 32-bit numbers: bundle it anew.")
         encoder = build(model.backbone, wanted.num_heads or None, path.name)
         return Backbone(encoder, wanted.name, wanted.source, wanted.sha256)

@@ -92,16 +92,17 @@ def fit_task(
     tasks = tuple(
         replace(known, threshold=limit) for known, limit in zip(tasks, limits, strict=True)
     )
-    return learner, tasks, told(logits, labels.cpu(), tasks)
+    return learner, tasks, told(logits, labels.cpu(), tasks, lesson.images.reads.many)
 
 
-def told(logits: Tensor, labels: Tensor, tasks: tuple[TaskInfo, ...]) -> dict[str, Any]:
+def told(logits: Tensor, labels: Tensor, tasks: tuple[TaskInfo, ...], reads: str) -> dict[str, Any]:
     """Return how well the last task was learned, by the images that were held out of it."""
     names = [name for task in tasks for name in task.classes]
     counts = [count for task in tasks for count in task.images]
     taught = range(len(names) - len(tasks[-1].classes), len(names))
     by: By = "held-out" if tasks[-1].held_out else "taught"
     found = lesson_report(logits.softmax(1), labels, names, counts, [], taught, by)
+    found["reads"] = reads
     older = {**NOTHING_OLDER, "how": "untested", "note": UNTESTED} if tasks[1:] else NOTHING_OLDER
     found["left_out"] = []
     if by == "taught":  # which says nothing of new images

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ovor.atomic import write_atomically
 from ovor.classifier.file import Description, read_model, write_model
+from ovor.data.modality import WORDS
 from ovor.errors import OvorError
 
 Save = Callable[[Path], None]  # writes a model file
@@ -20,14 +21,15 @@ FILE = "model.ovor"
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 MARKUP = re.compile(r"[\\`*_\[\]<>#|~&$]")  # what Markdown may act on
 MARK = "library_name: ovor"
+EXAMPLES = {"images": "a.jpg", "texts": "Where is my parcel?"}
 CARD = """---
 library_name: ovor
-pipeline_tag: image-classification
+pipeline_tag: {one}-classification
 tags: [class-incremental-learning, ovor]
 ---
 # {title}
 
-An image classifier made with ovor. It learned one lesson after another and keeps no image.
+A classifier of {many} made with ovor. It learned one lesson after another and keeps no {one}.
 
 - Classes: {classes}, in {tasks} lesson(s)
 - Method: {method}
@@ -37,10 +39,10 @@ An image classifier made with ovor. It learned one lesson after another and keep
 from ovor import Classifier
 
 model = Classifier.from_pretrained({where})
-labels, confidences, unknown = model.classify(["a.jpg"])
+labels, confidences, unknown = model.classify({example})
 ```
 
-| lesson | classes | images |
+| lesson | classes | {many} |
 |---|---|---|
 {rows}
 """
@@ -104,7 +106,10 @@ def forget_paths(path: Path) -> None:
     """Take out of a model file where its backbone lies on this machine: nobody else's business."""
     model = read_model(path)
     about = model.about
-    name = Path(about.backbone.name).name
+    name = about.backbone.name
+    if not about.backbone.source.startswith("hub:"):
+        kind, colon, place = name.rpartition(":")
+        name = kind + colon + Path(place).name
     run, backbone = replace(about.run, backbone=name), replace(about.backbone, name=name)
     write_model(path, replace(model, about=replace(about, run=run, backbone=backbone)))
 
@@ -115,7 +120,11 @@ def card(about: Description, where: str | Path) -> str:
         f"| {number} | {', '.join(escaped(name) for name in task.classes)} | {sum(task.images)} |"
         for number, task in enumerate(about.tasks, 1)
     ]
+    words = WORDS[about.backbone.reads]
     return CARD.format(
+        one=words.one,
+        many=words.many,
+        example=json.dumps([EXAMPLES[words.many]]),
         title=escaped(Path(where).expanduser().resolve().name),
         where=json.dumps(str(where), ensure_ascii=False),
         classes=sum(len(task.classes) for task in about.tasks),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ovor.classifier import verdict
 from ovor.classifier.verdict import interval
+from ovor.data.modality import WORDS, Words
 
 ENOUGH = 90.0  # percent expected: no advice above
 LEAST, MOST = 10, 50  # images that are asked for at once
@@ -64,11 +65,14 @@ def with_verdict(
     report: dict[str, Any], older: dict[str, Any], classes: int, *, exact: bool
 ) -> dict[str, Any]:
     """Return a report with what became of older classes, what all of it amounts to, and advice."""
-    report = {**report, "older": older}
+    report = {"reads": "images", **report, "older": older}
+    words = WORDS[report["reads"]]
     report["verdict"] = verdict.verdict(report, classes)
     helped = sorted(report["classes"], key=lambda found: found["expected"] or 0.0)
     report["advice"] = verdict.advice(report, classes, exact) + [
-        line for line in map(advice, helped) if line and classes > 1 and report["judged"]
+        line
+        for found in helped
+        if (line := advice(found, words)) and classes > 1 and report["judged"]
     ]
     return report
 
@@ -82,7 +86,7 @@ def estimated(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "how": "estimated",
         "lost": round(lost, 1),
         "classes": list(found),
-        "note": "Estimated from the sums, without images: right to about 5 points on average.",
+        "note": "Estimated from the sums alone: right to about 5 points on average.",
     }
 
 
@@ -146,17 +150,19 @@ def suspects(
     ]
 
 
-def advice(found: dict[str, Any]) -> str | None:
+def advice(found: dict[str, Any], words: Words) -> str | None:
     """Return a line on what would help a class, if it needs help."""
     images, expected = found["images"], found["expected"]
     if expected is None:
-        return f"{found['class']}: {images:g} image, which says nothing yet: add about {LEAST}."
+        return (
+            f"{found['class']}: {words.count(images)}, which says nothing yet: add about {LEAST}."
+        )
     if expected >= ENOUGH:
         return None
     others = [other["class"] for other in found["confused_with"][:2]]
     confused = f", confused with {' and '.join(others)}" if others else ""
     return (
-        f"{found['class']}: {images:g} images, expect {expected:g} %{confused}: "
+        f"{found['class']}: {words.count(images)}, expect {expected:g} %{confused}: "
         f"add about {wanted(images)}."
     )
 

@@ -96,6 +96,7 @@ class Memory(Estimator):
                     network.sha256,
                     self._bundled,
                     network.num_heads,
+                    self.reads.many,
                 ),
                 tasks=self.tasks_,
                 false_alarms=self.false_alarms,
@@ -158,7 +159,7 @@ class Memory(Estimator):
     ) -> None:
         """Take other sums, without the classes that have no image left."""
         learner, memory = self.exact("change"), self.memory()
-        check_left(moments, float(learner.moments.counts.max()))
+        check_left(moments, float(learner.moments.counts.max()), self.reads.many)
         for row in reversed((moments.counts == 0).nonzero()[:, 0].tolist()):
             moments = moments.without(row)
             tasks = without_class(tasks, names_of(tasks)[row])

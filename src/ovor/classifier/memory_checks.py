@@ -26,14 +26,14 @@ class Settings(Protocol):
     def transform(self) -> Transform: ...
 
 
-def check_enough(rows: Any, counts: Tensor, names: Any) -> None:
+def check_enough(rows: Any, counts: Tensor, names: Any, many: str = "images") -> None:
     """Refuse to take back more images of a class than it has, or all that there are."""
     taken = torch.bincount(torch.from_numpy(rows), minlength=len(counts)).double()
     over = (taken > counts).nonzero()[:, 0].tolist()
     if over:
         raise OvorError(
-            f"{names[over[0]]!r} was learned from {counts[over[0]]:g} images, so "
-            f"{taken[over[0]]:g} cannot be taken back: give only images that were learned."
+            f"{names[over[0]]!r} was learned from {counts[over[0]]:g} {many}, so "
+            f"{taken[over[0]]:g} cannot be taken back: give only {many} that were learned."
         )
     if bool((taken == counts).all()):
         raise OvorError("No class would be left: delete the model instead.")
@@ -49,7 +49,7 @@ def check_learned(
         if kept.get(key) != row:
             raise OvorError(
                 f"{image} was not learned as {names[row]!r} since digests are kept (once=True): "
-                "give only images that were."
+                "give only what was."
             )
 
 
@@ -88,7 +88,7 @@ def meaning(model: Settings) -> tuple[Any, list[int], Transform]:
     return replace(options, depths=1, widest=0), read, model.transform()
 
 
-def check_left(moments: Moments, most: float) -> None:
+def check_left(moments: Moments, most: float, many: str = "images") -> None:
     """Refuse what is left if it cannot be of images: then others were learned.
 
     On another processor features may differ by a step, so that `most` images leave as many steps.
@@ -100,6 +100,6 @@ def check_left(moments: Moments, most: float) -> None:
     scatter = moments.second.diagonal() - squares
     if left > limit or float(scatter.min()) < -limit:
         raise OvorError(
-            "These are not the images that were learned: give those, or forget the class without "
-            "images."
+            f"These are not the {many} that were learned: give those, or forget the class without "
+            f"{many}."
         )

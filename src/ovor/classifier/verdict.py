@@ -58,33 +58,33 @@ def verdict(report: dict[str, Any], classes: int) -> Verdict:
 
 def advice(report: dict[str, Any], classes: int, exact: bool) -> list[str]:
     """Return what would help a lesson as a whole, a sentence each."""
-    said = []
+    said, many = [], report.get("reads", "images")
     if classes == 1:
         return ["Another class, for it to be told apart from."]
     if report["verdict"] == "poor":
         said.append(
-            "More images, or a backbone that suits them."
+            f"More {many}, or a backbone that suits them."
             if exact
-            else "A smaller learning rate, more epochs or more images; the method analytic needs "
+            else f"A smaller learning rate, more epochs or more {many}; the method analytic needs "
             "no such choice."
         )
     if report["expected"] is None:
-        said.append("More images of each class, as nothing says how well new ones are named.")
+        said.append(f"More {many} of each class, as nothing says how well new ones are named.")
     elif report["interval"][1] - report["interval"][0] > FEW:
         low, high = report["interval"]
         said.append(
-            f"More images to judge by, as with so few it may be {low:g} % as well as {high:g} %."
+            f"More {many} to judge by, as with so few it may be {low:g} % as well as {high:g} %."
         )
-    said += lost_most(report["older"]["classes"])
+    said += lost_most(report["older"]["classes"], many)
     return said
 
 
-def lost_most(older: Sequence[dict[str, Any]], most: int = 3) -> list[str]:
+def lost_most(older: Sequence[dict[str, Any]], many: str, most: int = 3) -> list[str]:
     """Return advice on the older classes that lost most to new ones."""
     worst = sorted(older, key=lambda found: -found["lost"])[:most]
     return [
         f"{found['class']}: has lost about {found['lost']:g} points, mostly to {found['to']}: add "
-        "images of both."
+        f"{many} of both."
         for found in worst
         if found["lost"] >= MUCH
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import ovor
 from ovor.classifier.lock import check_finished, locked
+from ovor.data.modality import Words
 
 Counts = dict[str, int]  # images by class
 
@@ -22,6 +23,7 @@ class Change:
     method: str
     before: Counts
     after: Counts
+    words: Words
 
     @property
     def differing(self) -> dict[str, tuple[int, int]]:
@@ -42,7 +44,7 @@ class Change:
 
     def in_words(self) -> str:
         """Return what changed as the end of a sentence."""
-        return "; ".join(told(name, *counts) for name, counts in self.differing.items())
+        return "; ".join(told(name, *counts, self.words) for name, counts in self.differing.items())
 
 
 def changed(
@@ -55,7 +57,7 @@ def changed(
         before = counts_of(model)
         act(model)
         model.save(path)
-    return Change(path, model.run().method, before, counts_of(model))
+    return Change(path, model.run().method, before, counts_of(model), model.reads.words)
 
 
 def counts_of(model: "ovor.Classifier") -> Counts:
@@ -64,18 +66,13 @@ def counts_of(model: "ovor.Classifier") -> Counts:
     return {name: count for task in pairs for name, count in task}
 
 
-def told(name: str, old: int, new: int) -> str:
+def told(name: str, old: int, new: int, words: Words) -> str:
     """Return what became of one class."""
     if not old:
-        return f"{name!r} is there with {images(new)}"
+        return f"{name!r} is there with {words.count(new)}"
     if not new:
         return f"{name!r} is gone"
-    return f"{name!r} has {images(new)} instead of {old}"
-
-
-def images(count: int) -> str:
-    """Return a number of images."""
-    return f"{count:,} image{'' if count == 1 else 's'}"
+    return f"{name!r} has {words.count(new)} instead of {old}"
 
 
 def show(found: dict[str, Any], words: str, as_json: bool) -> None:

@@ -30,7 +30,7 @@ class Counting(Live):
     def __call__(self, event: Event) -> None:
         match event:
             case ImageChecked(total):
-                self.advance(type(event), "checking images", total, 1)
+                self.advance(type(event), "checking", total, 1)
             case ImagesPredicted(images, total):
                 self.advance(type(event), self.what, total, images)
             case RunBegins():  # a pass of a model of exact sums

@@ -1,4 +1,4 @@
-"""`ovor evaluate`: how often a model is right on labelled images."""
+"""`ovor evaluate`: how often a model is right on labelled images, or texts."""
 
 import json
 import sys
@@ -18,11 +18,13 @@ from ovor.cli.arguments import (
     Device,
     Json,
     Label,
+    LabelColumn,
     Model,
     MovedBackbone,
     OnError,
     Rename,
     Source,
+    TextColumn,
     optional,
     parse,
     renames,
@@ -38,16 +40,19 @@ CLOSE = 5.0  # points beyond chance between confidence and right answers that no
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Accuracy on labelled images, per class and per lesson, what is mistaken for what, and how
-    many are called unknown; with --unknown also how well images of other things are told from them.
+    """Accuracy on labelled images or texts, per class and per lesson, what is mistaken for what,
+    and how many are called unknown; with --unknown also how well other things are told from them.
     """
 
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
     source: Source
     """images of classes that the model knows: a folder with one sub-folder per class (of `train`
-    and `test` the latter), a table of paths and labels, a zip, or with --label any images"""
+    and `test` the latter), a table of paths and labels, a zip, or with --label any images; of texts
+    likewise"""
     label: Label = None
+    text_column: TextColumn = None
+    label_column: LabelColumn = None
     unknown: Annotated[Path | None, optional("IMAGES")] = None
     """images of other things, which the model should not know"""
     rename: Rename = ()
@@ -79,6 +84,7 @@ def evaluate_command(argv: list[str]) -> None:
             arguments.on_error,
             listen,
             arguments.label,
+            (arguments.text_column, arguments.label_column),
         )
     if arguments.json:
         print(json.dumps(found))
@@ -105,7 +111,7 @@ def print_evaluation(found: dict[str, Any]) -> None:
     for note in found["notes"]:
         print(one_line(note), file=sys.stderr)
     table = Table()
-    for column in ("class", "images", "right", "called unknown"):
+    for column in ("class", found["reads"], "right", "called unknown"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for entry in found["classes"]:
         table.add_row(escape(entry["class"]), *cells(entry))
@@ -136,8 +142,8 @@ def in_words(found: dict[str, Any]) -> Iterator[str]:
     if "unknown" in found:
         other = found["unknown"]
         yield (
-            f"{other['images']} images of other things: {other['called_unknown']:.1f} % called "
-            f"unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
+            f"{other['images']} {found['reads']} of other things: {other['called_unknown']:.1f} % "
+            f"called unknown, AUROC {other['auroc']:.1f} %, false positives at 95 % true ones "
             f"{other['fpr_at_95_tpr']:.1f} %."
         )
 
@@ -152,19 +158,19 @@ def mistaken(found: dict[str, Any]) -> Iterator[str]:
         wrong = round(one["images"] * (100 - one["accuracy"]) / 100)
         others = ", ".join(f"{pair['taken_for']} {pair['images']}" for pair in own[:3])
         yield (
-            f"Mistaken: {one['class']}, {wrong} of {one['images']} images, for {others}; such as "
-            f"{', '.join(own[0]['examples'][:2])}."
+            f"Mistaken: {one['class']}, {wrong} of {one['images']} {found['reads']}, for {others}; "
+            f"such as {', '.join(own[0]['examples'][:2])}."
         )
 
 
 def sure(found: dict[str, Any]) -> str:
     """Return whether the model's confidence can be believed."""
-    known = found["calibration"]
+    known, many = found["calibration"], found.get("reads", "images")
     apart, bias = known["error"], known["bias"]
     words = (
         f"It is {known['confidence']:.1f} % sure on average, and {found['accuracy']:.1f} % right; "
-        f"among images of like confidence the two are {apart:.1f} points apart (calibration "
-        f"error; by chance alone {known['by_chance']:.1f})"
+        f"among {many} of like confidence the two are {apart:.1f} points apart "
+        f"(calibration error; by chance alone {known['by_chance']:.1f})"
     )
     if apart < known["by_chance"] + CLOSE:
         return f"{words}: its confidence can be taken as it is."

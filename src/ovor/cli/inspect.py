@@ -37,6 +37,7 @@ def inspect_command(argv: list[str]) -> None:
 def inspection(path: Path) -> dict[str, Any]:
     """Return what a model file holds, as one value."""
     from ovor.classifier.file import read_model
+    from ovor.data.tokens import MODALITIES
 
     model = read_model(path)
     about = model.about
@@ -48,8 +49,10 @@ def inspection(path: Path) -> dict[str, Any]:
             "name": about.backbone.name,
             "source": about.backbone.source,
             "sha256": about.backbone.sha256,
+            "reads": about.backbone.reads,
             "bundled": about.backbone.bundled,
         },
+        "seen": MODALITIES[about.backbone.reads].seen(about.run.transform),
         "images": {
             "size": about.run.transform.size or None,
             "mean": about.run.transform.mean,
@@ -100,8 +103,8 @@ def print_inspection(found: dict[str, Any]) -> None:
         f"{100 * found['false_alarms']:g} %\n"
         f"backbone: {backbone['name']} ({backbone['source']}), SHA-256 {backbone['sha256'][:12]}, "
         f"{'in the file' if backbone['bundled'] else 'not in the file'}\n"
-        f"images: {images_in_words(found['images'])}"
-        + ("\nDigests of learned images are kept (--once)." if found["once"] else "")
+        f"{backbone['reads']}: {found['seen']}"
+        + (f"\nDigests of learned {backbone['reads']} are kept (--once)." if found["once"] else "")
         + ("" if found["learns"] else "\nFor predicting only: it has no sums to learn more with."),
         highlight=False,
         soft_wrap=True,
@@ -109,25 +112,10 @@ def print_inspection(found: dict[str, Any]) -> None:
     )
 
 
-def images_in_words(images: dict[str, Any]) -> str:
-    """Return how a model sees images."""
-    side = (
-        f"{images['size']} x {images['size']} pixels" if images["size"] else "its backbone's size"
-    )
-    mean, std = (spaced(images[name]) for name in ("mean", "std"))
-    return f"{side}, {images['interpolation']}, mean {mean}, std {std}"
-
-
-def spaced(numbers: float | tuple[float, ...]) -> str:
-    """Return one number or three as people write them."""
-    each = numbers if isinstance(numbers, tuple) else (numbers,)
-    return " ".join(f"{number:g}" for number in each)
-
-
 def class_table(found: dict[str, Any]) -> Table:
     """Return a table with a line a class: what to expect of it, and what it is taken for."""
     table = Table()
-    for column in ("class", "images", "expect", "confused with", "lesson"):
+    for column in ("class", found["backbone"]["reads"], "expect", "confused with", "lesson"):
         left = column in ("class", "confused with")
         table.add_column(column, justify="left" if left else "right")
     for number, task in enumerate(found["tasks"], 1):

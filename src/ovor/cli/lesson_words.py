@@ -8,6 +8,7 @@ from typing import Any
 import ovor
 from ovor.cli.inspect import size
 from ovor.data.class_names import listed
+from ovor.data.modality import WORDS
 from ovor.data.task_data import Lesson
 
 Lines = list[tuple[str, str]]  # what is printed, and how: a verdict has a colour
@@ -17,12 +18,13 @@ SHOWN = 8  # classes that are named, the worst first
 
 def plan_in_words(plan: dict[str, Any]) -> str:
     """Return what learning would take, in sentences."""
-    classes = "\n".join(f"  {name}: {count} images" for name, count in plan["classes"].items())
+    words = WORDS[plan["reads"]]
+    classes = "\n".join(f"  {name}: {words.count(n)}" for name, n in plan["classes"].items())
     return (
-        f"Would learn lesson {plan['lesson']} with {plan['method']} on {plan['backbone']}, from "
-        f"{plan['image_size']} x {plan['image_size']} pixels of an image:\n{classes}\n"
+        f"Would learn lesson {plan['lesson']} with {plan['method']} on {plan['backbone']}, of each "
+        f"{words.one} {plan['seen']}:\n{classes}\n"
         f"About {duration(plan['seconds'])} and {plan['megabytes']:,} MB of memory, by one step "
-        "on these images. Nothing was learned."
+        f"on these {words.many}. Nothing was learned."
     )
 
 
@@ -71,6 +73,9 @@ def report_in_words(
     left_out = report["left_out"]
     counts = taught(report, lesson)
     lines = [f"Learned: {', '.join(f'{name} ({count})' for name, count in counts.items())}."]
+    if report.get("shortened"):
+        many = WORDS[report["reads"]].count(report["shortened"])
+        lines.append(f"Longer than what is read, and learned by the beginning: {many}.")
     if left_out:
         lines.append(f"Learned before, {len(left_out):,} left out: {listed(left_out)}.")
     judgement = verdict_in_words(report, len(model.classes_))
@@ -89,21 +94,22 @@ def report_in_words(
 
 def verdict_in_words(report: dict[str, Any], classes: int) -> str:
     """Return how well a lesson went: a word, and the numbers that it stands for."""
-    said = f"{report['verdict'].capitalize()}: "
+    said, many = f"{report['verdict'].capitalize()}: ", report["reads"]
     if classes == 1:
         return f"{said}with one class there is nothing to tell apart."
     if report["expected"] is None and report.get("of_taught") is not None:
         return (
-            f"{said}even of the images that it was taught {report['of_taught']:g} % are named "
+            f"{said}even of the {many} that it was taught {report['of_taught']:g} % are named "
             f"right (guessing: {report['chance']:g} %)."
         )
     if report["expected"] is None:
-        return f"{said}with one image of each class nothing says how well they are known."
+        one = WORDS[many].one
+        return f"{said}with one {one} of each class nothing says how well they are known."
     low, high = report["interval"]
     how = "each judged by all others" if report["by"] == "leave-one-out" else "held out"
     return (
-        f"{said}of new images like these expect {report['expected']:g} % named right ({low:g} to "
-        f"{high:g} %, by {report['judged']:,} images, {how}; guessing: {report['chance']:g} %)."
+        f"{said}of new {many} like these expect {report['expected']:g} % named right ({low:g} to "
+        f"{high:g} %, by {report['judged']:,} {many}, {how}; guessing: {report['chance']:g} %)."
     )
 
 
@@ -122,7 +128,7 @@ def mistakes(report: dict[str, Any]) -> Iterator[str]:
     """Yield which classes are confused, and which images look mislabelled."""
     for pair in report["pairs"][:3]:
         first, second = pair["classes"]
-        yield f"Most confused: {first} and {second} ({pair['images']} images)."
+        yield f"Most confused: {first} and {second} ({pair['images']} {report['reads']})."
     for suspect in report["suspects"][:5]:
         yield (
             f"Look at {suspect['image']}: taught as {suspect['class']}, looks like "
@@ -130,7 +136,7 @@ def mistakes(report: dict[str, Any]) -> Iterator[str]:
         )
     more = len(report["suspects"]) - 5
     if more > 0:
-        yield f"And {more} more images that look mislabelled (--json lists them)."
+        yield f"And {more} more {report['reads']} that look mislabelled (--json lists them)."
 
 
 def older_in_words(older: dict[str, Any]) -> str | None:

@@ -13,9 +13,10 @@ import ovor
 from ovor.classifier.lock import check_finished, locked
 from ovor.cli.arguments import Debug, Json, MovedBackbone, optional, parse
 from ovor.cli.asking import Yes, confirmed
-from ovor.cli.changes import counts_of, images, show
+from ovor.cli.changes import counts_of, show
 from ovor.cli.exits import wrong_usage
 from ovor.data.class_names import listed
+from ovor.data.modality import Words
 from ovor.errors import OvorError
 
 
@@ -62,7 +63,11 @@ def merge_command(argv: list[str]) -> None:
         "once": merged.about().once,
         "classes": list(after),
     }
-    show(found, in_words(found, digests_dropped=once and not found["once"]), arguments.json)
+    show(
+        found,
+        in_words(found, merged.reads.words, digests_dropped=once and not found["once"]),
+        arguments.json,
+    )
 
 
 def opened(path: Path, backbone: str | None) -> "ovor.Classifier":
@@ -87,7 +92,7 @@ def check_files(out: Path, paths: tuple[Path, ...]) -> None:
     for path in paths:
         if files.count(real(path)) > 1:
             raise OvorError(
-                f"{path} is named twice, and its images would count twice: name it once."
+                f"{path} is named twice, and what it learned would count twice: name it once."
             )
         check_finished(path)
     if out.exists() and real(out) not in files:
@@ -102,18 +107,20 @@ def real(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def in_words(found: dict[str, Any], digests_dropped: bool) -> str:
+def in_words(found: dict[str, Any], each: Words, digests_dropped: bool) -> str:
     """Return what the merged model knows, in sentences."""
     *some, last = found["merged"]
     counts = found["images"]
     words = (
         f"{found['model']} knows what {', '.join(some)} and {last} know: {len(counts)} classes by "
-        f"{images(sum(counts.values()))}."
+        f"{each.count(sum(counts.values()))}."
     )
     if found["shared"]:
         words += f"\nIn more than one of them, and added up: {listed(found['shared'])}."
     if found["twice"]:
-        words += f"\nTaught to more than one of them, and counted twice: {images(found['twice'])}."
+        words += (
+            f"\nTaught to more than one of them, and counted twice: {each.count(found['twice'])}."
+        )
     if digests_dropped:
         words += "\nNot all of them keep digests (--once), so it keeps none."
     return words

@@ -15,24 +15,27 @@ from ovor.classifier.onnx import OnnxClassifier
 from ovor.classifier.prediction import Predictor, predict_readable, row
 from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, parse
 from ovor.cli.exits import stopped, wrong_usage
-from ovor.cli.given_images import Found, look_ahead
+from ovor.cli.given_items import look_ahead
 from ovor.cli.imports import without_collecting
 from ovor.cli.prediction_rows import Row, as_json_lines, as_lines
 from ovor.config import Count
+from ovor.data.modality import Found
 from ovor.errors import OvorError
 from ovor.events import ImagesPredicted
 
 
 @dataclass(frozen=True)
 class PredictArguments:
-    """The class of each image with its confidence, or `unknown` if it is like none of them, as
-    soon as it is computed. Piped, the columns are separated by tabs.
+    """The class of each image or text with its confidence, or `unknown` if it is like none of them,
+    as soon as it is computed. Piped, the columns are separated by tabs.
     """
 
     model: Model
     """a model file, or an .onnx file that `ovor export` made"""
-    images: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="IMAGE")]
-    """image files; folders, with all that is below them; - for paths on standard input"""
+    images: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ITEM")]
+    """image files; folders, with all that is below them; - for paths on standard input. For a model
+    of texts: .txt files, folders of them, tables, a text of several words in quotes, or - for a
+    text a line"""
     top: Count = 1
     """how many classes to name, the likeliest first"""
     on_error: Literal["row", "stop", "skip"] = "row"
@@ -57,22 +60,29 @@ def predict_command(argv: list[str]) -> None:
     arguments = parse(PredictArguments, argv)
     if arguments.json and arguments.jsonl:
         sys.exit(wrong_usage("ovor: --json prints one value and --jsonl many: choose one."))
-    ahead, found = look_ahead(arguments.images)
     model = open_predictor(arguments.model, arguments.backbone, arguments.device)
-    count = bad = 0
+    reads = model.reads
+    ahead, found = look_ahead(arguments.images, reads)
+    count = bad = long = 0
     try:
         for said in written(arguments, model, ahead, found):
             count += 1
             bad += "error" in said
+            long += "shortened" in said
     except BrokenPipeError:  # `| head`: who reads has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except KeyboardInterrupt:
-        sys.exit(stopped(f"Stopped after {count:,} images."))
+        sys.exit(stopped(f"Stopped after {reads.count(count)}."))
+    if long:
+        print(
+            f"Longer than what is read, and named by the beginning: {reads.count(long)}.",
+            file=sys.stderr,
+        )
     if bad and bad == count:
-        raise OvorError("None of these images could be read: check the paths.")
+        raise OvorError(f"None of these {reads.many} could be read: check the paths.")
     if bad and arguments.on_error == "row":
-        raise OvorError(f"{bad:,} of {count:,} images could not be read: their rows say why.")
+        raise OvorError(f"{bad:,} of {reads.count(count)} could not be read: their rows say why.")
 
 
 def written(
@@ -92,7 +102,8 @@ def written(
     if arguments.jsonl:
         yield from as_json_lines(rows)
     else:
-        yield from as_lines(rows, [name for name, _ in ahead], arguments.on_error == "skip")
+        skip = arguments.on_error == "skip"
+        yield from as_lines(rows, [name for name, _ in ahead], skip, model.reads.one)
 
 
 def open_predictor(path: Path, backbone: str | None, device: str) -> Predictor:
@@ -109,7 +120,7 @@ def rows_of(model: Predictor, found: Iterable[Found], top: int) -> Iterator[Row]
     named, placed = tee(found)
     answers = predict_readable(model, (place for _, place in placed))
     for answer, (name, _) in zip(answers, named, strict=True):
-        yield row(name, answer, top)
+        yield row(name, answer, top, model.reads)
 
 
 def gathered(model: Predictor, found: list[Found], arguments: PredictArguments) -> list[Row]:
@@ -120,7 +131,9 @@ def gathered(model: Predictor, found: list[Found], arguments: PredictArguments) 
     with Counting("predicting") as listen:
         for said in rows_of(model, found, arguments.top):
             if "error" in said and arguments.on_error == "stop":
-                raise OvorError(f"{said['error']} Or go on without such images (--on-error skip).")
+                raise OvorError(
+                    f"{said['error']} Or go on without such {model.reads.many} (--on-error skip)."
+                )
             listen(ImagesPredicted(1, len(found)))
             complete.append(said)
     return complete

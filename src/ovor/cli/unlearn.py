@@ -8,26 +8,27 @@ from ovor.cli.arguments import (
     Device,
     Json,
     Label,
+    LabelColumn,
     Model,
     MovedBackbone,
     OnError,
     Rename,
     Source,
+    TextColumn,
     parse,
     renames,
 )
-from ovor.cli.changes import changed, images, show
+from ovor.cli.changes import changed, show
 from ovor.cli.counting import Counting
-from ovor.data.labelled import read_labelled
-from ovor.data.task_data import checked, labelled, renamed
+from ovor.data.task_data import check_kind, checked, labelled, renamed
 from ovor.events import ImageChecked
 
 
 @dataclass(frozen=True)
 class UnlearnArguments:
-    """Take IMAGES back out of MODEL, as if they had never been taught. It takes the
-    very images that were taught, in folders of the same classes. A class that loses its last image
-    is gone. This cannot be undone.
+    """Take the images or texts of SOURCE back out of MODEL, as if they had never been taught. It
+    takes the very ones that were taught, with the same labels. A class that loses its last is gone.
+    This cannot be undone.
     """
 
     model: Model
@@ -35,6 +36,8 @@ class UnlearnArguments:
     source: Source
     """as for `ovor learn`: a folder of class folders, a table, a zip, or with --label any images"""
     label: Label = None
+    text_column: TextColumn = None
+    label_column: LabelColumn = None
     rename: Rename = ()
     """classes that have other names in the model than their folders"""
     on_error: OnError = "stop"
@@ -59,7 +62,7 @@ def unlearn_command(argv: list[str]) -> None:
         )
     taken = sum(old - new for old, new in change.differing.values())
     words = (
-        f"Took {images(taken)} back out of {change.path}: {change.in_words()}.\n"
+        f"Took {change.words.count(taken)} back out of {change.path}: {change.in_words()}.\n"
         "Copies and exports that were made before still have them."
     )
     show({**change.as_json(), "taken": taken, "notes": notes}, words, arguments.json)
@@ -70,8 +73,10 @@ def take_back(
 ) -> tuple[str, ...]:
     """Take the images back; returns what the user should know of it, and prints that."""
     model.exact("unlearn")  # nobody should wait for all images to hear that it cannot
-    groups, notes = read_labelled(arguments.source, arguments.label, "train")
-    lesson = labelled(renamed(groups, rename), notes)
+    columns = (arguments.text_column, arguments.label_column)
+    check_kind(arguments.source, model.reads, columns)
+    groups, notes = model.reads.labelled(arguments.source, arguments.label, "train", columns)
+    lesson = labelled(renamed(groups, rename), notes, model.reads)
     event = ImageChecked(total=len(lesson.images))
     lesson = checked(lesson, arguments.on_error, lambda _: listen(event))
     for note in lesson.notes:

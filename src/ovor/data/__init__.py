@@ -14,6 +14,7 @@ from ovor.data.base import Dataset, Images
 from ovor.data.embedded import quickdraw, quickdraw_dev
 from ovor.data.folders import folder
 from ovor.data.hf import hugging_face
+from ovor.data.own_texts import own_texts
 from ovor.data.shards import shards
 from ovor.data.sources import Source
 from ovor.errors import OvorError
@@ -49,6 +50,7 @@ OWN: dict[str, Callable[[str], Dataset]] = {
     "folder": folder,
     "shards": shards,
     "hf": hugging_face,
+    "texts": own_texts,
 }
 
 
@@ -58,7 +60,7 @@ def load_dataset(name: str) -> Dataset:
     if not own and name not in DATASETS:
         raise OvorError(
             f"There is no data set '{name}': choose {', '.join(DATASETS)}, folder:PATH, "
-            "shards:PATTERN or hf:NAME."
+            "shards:PATTERN, hf:NAME or texts:PATH."
         )
     with _unreadable_named(name):
         return own(place) if own else DATASETS[name]()

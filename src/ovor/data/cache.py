@@ -68,7 +68,7 @@ class CachedItems(Items):
         size = HEADER + 3 * image.width * image.height
         # A full disk is no reason to stop: without the file the image is decoded again.
         with contextlib.suppress(OSError):
-            if _admitted(self.folder / "sizes", size, self.limit):
+            if admitted(self.folder / "sizes", size, self.limit):
                 with written(path) as file:
                     np.save(file, np.asarray(image))
         return image
@@ -111,7 +111,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _admitted(ledger: Path, size: int, limit: int) -> bool:
+def admitted(ledger: Path, size: int, limit: int) -> bool:
     """Book `size` more bytes if they fit, and say whether they do.
 
     Every process appends to the same file and trusts only what stands there up to its own entry, so

@@ -21,12 +21,13 @@ from PIL import Image
 from ovor.data.base import Dataset, Images, Integers, Mask, chance, for_testing, trainable
 from ovor.data.class_names import listed
 from ovor.data.formats import reason
+from ovor.data.hf_texts import TextRows, apart, text_columns, without
 from ovor.data.images import at_home, decode
 from ovor.data.sources import warn
 from ovor.errors import OvorError
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-QUESTIONS = ("image", "label", "train", "test")
+QUESTIONS = ("image", "text", "label", "train", "test", "unknown")
 TESTS = ("test", "validation", "valid", "val")  # the first that there is
 LOCAL = re.compile(r"[~./\\]|.*\\")  # how a path may begin that no name on the hub can be
 
@@ -70,23 +71,47 @@ def hugging_face(text: str) -> Dataset:
     train, test = _sides(splits, asked, place)
     tables = {f"split {side!r} of hf:{place}": splits[side] for side in (train, test) if side}
     columns = splits[train].features
-    image, label = (_column(what, columns, asked, place) for what in ("image", "label"))
+    image, texts = "", tuple[str, ...]()
+    if _has_images(columns, asked):
+        image = _column("image", columns, asked, place)
+    else:
+        texts = text_columns(columns, asked.get("text", ""), place)
+        image = "" if texts else _column("image", columns, asked, place)
+    label = _column("label", without(columns, texts), asked, place)
     if not _can_be_label(columns[label]):
         raise OvorError(
             f"The column {label!r} of hf:{place} holds neither numbers nor names: name another, as "
             f"hf:{place}?label=COLUMN."
         )
-    _check_alike([table.features for table in tables.values()], image, label, place)
+    items = texts or (image,)
+    _check_alike([table.features for table in tables.values()], items, label, place)
     names, labels = _labels(tables, label)
     parts = [
-        Rows(_undecoded(table, image), image, source, np.arange(len(own)), own)
+        _rows(table, image, texts, source, own)
         for (source, table), own in zip(tables.items(), labels, strict=True)
     ]
     if not test:
         chances = np.array([chance(PurePosixPath(str(row))) for row in parts[0].numbers])
         tests = for_testing(chances, labels[0])
         parts = [parts[0].chosen(~tests), parts[0].chosen(tests)]
-    return trainable(Dataset(f"hf:{text}", names, *parts))
+    found = Dataset(f"hf:{text}", names, *parts)
+    return trainable(apart(found, asked["unknown"]) if "unknown" in asked else found)
+
+
+def _rows(
+    table: Any, image: str, texts: tuple[str, ...], source: str, labels: Integers
+) -> Rows | TextRows:
+    numbers = np.arange(len(labels))
+    if texts:
+        return TextRows(table.select_columns(list(texts)), texts, source, numbers, labels)
+    return Rows(_undecoded(table, image), image, source, numbers, labels)
+
+
+def _has_images(columns: Mapping[str, Any], asked: dict[str, str]) -> bool:
+    """Tell whether the items are images; where nothing says so, texts are looked for first."""
+    kinds = columns.values()
+    typed = any(isinstance(kind, _library().Image) or _holds_bytes(kind) for kind in kinds)
+    return "image" in asked or (typed and "text" not in asked)
 
 
 def _library() -> ModuleType:
@@ -108,7 +133,7 @@ def _asked(query: str) -> dict[str, str]:
     if strange or not all(asked.values()) or (query and not asked):
         raise OvorError(
             f"'?{query}' asks for nothing that is known: write ?image=COLUMN&label=COLUMN, or "
-            "train=SPLIT&test=SPLIT."
+            "text=COLUMN, train=SPLIT&test=SPLIT, unknown=CLASS."
         )
     return asked
 
@@ -202,13 +227,13 @@ def _column(what: str, features: Mapping[str, Any], asked: dict[str, str], place
     raise OvorError(f"hf:{place} has {said}: {advice}.")
 
 
-def _check_alike(sides: list[Any], image: str, label: str, place: str) -> None:
+def _check_alike(sides: list[Any], items: tuple[str, ...], label: str, place: str) -> None:
     """Refuse splits that differ: even if saved together, a label could mean two things."""
     first, last = sides[0], sides[-1]
     names = [getattr(columns.get(label), "names", None) for columns in (first, last)]
-    if not {image, label} <= last.keys() or names[0] != names[1]:
+    if not {*items, label} <= last.keys() or names[0] != names[1]:
         raise OvorError(
-            f"The splits of hf:{place} differ in their columns {image!r} and {label!r}, or in "
+            f"The splits of hf:{place} differ in their columns {items[-1]!r} and {label!r}, or in "
             "their classes: save them anew with the same."
         )
 

@@ -7,7 +7,7 @@ Nothing else in the project asks which kind it is.
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,35 +17,70 @@ from numpy.typing import NDArray
 
 from ovor.config import Transform
 from ovor.data.base import Integers, Items
+from ovor.data.image_files import each_image, find_images, instead
 from ovor.data.images import Content, Picture, at_home, called, spread, to_image
 from ovor.data.labelled import Labelled, Labels, read_images, read_labelled
 from ovor.data.memory import Pair, pairs_of
 from ovor.data.packed import Packed
 from ovor.data.parts import Part
 from ovor.data.transforms import draw_view, test_view, train_view
+from ovor.errors import OvorError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Item = Any  # as it is given, such as a path; `decoded` makes an image or a text of it
 View = NDArray[Any]  # what the network sees of an item, however large that was
+Found = tuple[str, Item | OvorError]  # an item as it is named, and itself or why it is not there
 Columns = tuple[str | None, str | None]  # of a table: of the items, and of their labels
+
+
+@dataclass(frozen=True)
+class Words:
+    """What people call items of a kind."""
+
+    one: str
+    many: str
+
+    def count(self, number: float) -> str:
+        """Return a number of items in words."""
+        return f"{number:,.10g} {self.one if number == 1 else self.many}"
+
+
+WORDS = {words.many: words for words in (Words("image", "images"), Words("text", "texts"))}
 
 
 class Modality(ABC):
     """A kind of items that a network reads."""
 
-    one: ClassVar[str]
-    """what people call an item; the key that names it in a row of a prediction, too"""
-    many: ClassVar[str]
+    words: ClassVar[Words]
+    steady: ClassVar[bool] = False
+    """is an item the same in every epoch, and are its features, whatever goes along with it?"""
+    unit: ClassVar[str]
+    """what the size of a view is counted in"""
     at_once: ClassVar[int]
     """items that are predicted together, once it is under way"""
     input_name: ClassVar[str]
     """of the input of an export"""
 
-    def count(self, number: int) -> str:
+    @property
+    def one(self) -> str:
+        """What people call an item; the key that names it in a row of a prediction, too."""
+        return self.words.one
+
+    @property
+    def many(self) -> str:
+        """What people call several items; also the name of the kind."""
+        return self.words.many
+
+    def count(self, number: float) -> str:
         """Return a number of items in words."""
-        return f"{number:,} {self.one if number == 1 else self.many}"
+        return self.words.count(number)
+
+    @staticmethod
+    @abstractmethod
+    def seen(transform: Transform) -> str:
+        """Return in words how much of an item the network sees."""
 
     @abstractmethod
     def listed(self, given: Any) -> list[Item]:
@@ -54,6 +89,14 @@ class Modality(ABC):
     @abstractmethod
     def found(self, source: Any, name: str | None = None) -> list[Item]:
         """List the items in a source; of a class, if it is named and the source tells classes."""
+
+    @abstractmethod
+    def asked(self, given: str) -> Iterator[Found]:
+        """Yield what an argument of a command means, such as all in a folder."""
+
+    @abstractmethod
+    def line(self, line: str) -> Found:
+        """Return what a line of standard input means."""
 
     @abstractmethod
     def labelled(
@@ -120,21 +163,43 @@ class Modality(ABC):
     def shortened(self, view: View) -> bool:
         """Tell whether the end of an item is beyond what the network sees of it."""
 
+    @staticmethod
     @abstractmethod
-    def preview(self, name: str) -> "Image.Image | str":
+    def preview(name: str) -> "Image.Image | str":
         """Return what a page shows of an item of this name; without it, an OvorError."""
 
 
 class ImageModality(Modality):
     """Images, as files, in memory, and in all that holds them."""
 
-    one, many, at_once, input_name = "image", "images", 32, "images"
+    words, unit, at_once, input_name = WORDS["images"], "pixels", 32, "images"
+
+    @staticmethod
+    def seen(transform: Transform) -> str:
+        size = f"{transform.size} x {transform.size} pixels" if transform.size else "its own size"
+        mean, std = (spaced(numbers) for numbers in (transform.mean, transform.std))
+        return f"{size}, {transform.interpolation}, mean {mean}, std {std}"
 
     def listed(self, given: Any) -> list[Picture]:
         return spread(given)
 
     def found(self, source: Any, name: str | None = None) -> list[Picture]:
         return read_images(source, name)
+
+    def asked(self, given: str) -> Iterator[Found]:
+        path = at_home(given)
+        if not path.is_dir():
+            yield str(path), path
+            return
+        image: Path | OvorError | None = None
+        for image in each_image(path):
+            yield str(path if isinstance(image, OvorError) else image), image
+        if image is None:
+            held = instead(find_images(path)[1])
+            yield str(path), OvorError(f"There is no image in {path}{held}: check the folder.")
+
+    def line(self, line: str) -> Found:
+        return line, Path(line)
 
     def labelled(
         self, source: Any, labels: Labels | None, part: Part, columns: Columns = (None, None)
@@ -182,8 +247,15 @@ class ImageModality(Modality):
     def shortened(self, view: View) -> bool:
         return False  # its edge may be cut off, as every network has it
 
-    def preview(self, name: str) -> "Image.Image":
+    @staticmethod
+    def preview(name: str) -> "Image.Image":
         return to_image(name)
+
+
+def spaced(numbers: float | tuple[float, ...]) -> str:
+    """Return one number or three as people write them."""
+    each = numbers if isinstance(numbers, tuple) else (numbers,)
+    return " ".join(f"{number:g}" for number in each)
 
 
 IMAGES = ImageModality()

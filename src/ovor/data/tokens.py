@@ -5,6 +5,7 @@ id and one. A text longer than a window goes on in the next; what is beyond the 
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from ovor.config import Transform
 from ovor.data.base import Integers
+from ovor.data.formats import missing
+from ovor.data.images import at_home
 from ovor.data.labelled import Labelled, Labels
 from ovor.data.memory import Pair, pairs_of
-from ovor.data.modality import IMAGES, Columns, Modality, View
+from ovor.data.modality import IMAGES, WORDS, Columns, Found, ImageModality, Modality, View
 from ovor.data.parts import Part
 from ovor.data.tables import ANY_TEXTS
-from ovor.data.texts import find_texts, quoted, read_texts, spread_texts, to_text
+from ovor.data.texts import find_texts, is_place, quoted, read_texts, spread_texts, to_text
 from ovor.errors import OvorError
 
 WINDOWS = 4  # of a long text that are read
@@ -31,8 +34,15 @@ INSTALL = "pip install 'ovor[text]'"
 class TextModality(Modality):
     """Texts, as files, in memory, and in all that holds them."""
 
-    one, many, at_once, input_name = "text", "texts", 512, "ids"
+    words, unit, at_once, input_name = WORDS["texts"], "tokens", 512, "ids"
+    steady = True
     windows: ClassVar[int] = WINDOWS
+
+    @staticmethod
+    def seen(transform: Transform) -> str:
+        return (
+            f"up to {WINDOWS} windows of {transform.size or 'as many as it likes'} tokens, averaged"
+        )
 
     def __init__(self, tokenizer: bytes, padding: int = 0) -> None:
         """Take the content of a tokenizer.json, and the id that fills up what an export takes."""
@@ -53,6 +63,28 @@ class TextModality(Modality):
 
     def found(self, source: Any, name: str | None = None) -> list[Any]:
         return list(find_texts(source, name))
+
+    def asked(self, given: str) -> Iterator[Found]:
+        """Yield the text itself if it has more than one word, else those of a file or a folder."""
+        if is_place(given):
+            path = at_home(given)
+            items = find_texts(path)
+            if not items:
+                yield given, OvorError(f"There is no text in {path}: add .txt files to it.")
+            yield from ((quoted(item), item) for item in items)
+        elif len(given.split()) > 1:
+            yield quoted(given), given
+        else:
+            yield given, missing(given, "file")
+
+    def line(self, line: str) -> Found:
+        line = line.removeprefix("\ufeff")
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            shown = quoted(line.encode("utf-8", "replace").decode())
+            return shown, OvorError("This line is not UTF-8, which texts are read as.")
+        return quoted(line), line
 
     def labelled(
         self, source: Any, labels: Labels | None, part: Part, columns: Columns = (None, None)
@@ -128,13 +160,14 @@ class TextModality(Modality):
     def shortened(self, view: View) -> bool:
         return bool(view[-1, -1])
 
-    def preview(self, name: str) -> str:
+    @staticmethod
+    def preview(name: str) -> str:
         return name
 
 
 def modality_of(said: dict[str, Any], path: Path) -> Modality:
     """Return what an export reads, as it says; `path` is its own."""
-    if said.get("reads") != TextModality.many:
+    if said.get("reads") != TextModality.words.many:
         return IMAGES
     beside = path.with_suffix(TOKENIZER)
     if not beside.is_file():
@@ -167,3 +200,8 @@ def open_tokenizer(content: bytes) -> Any:
     found.no_truncation()
     found.encode_special_tokens = True  # who writes [SEP] into a text means these letters
     return found
+
+
+MODALITIES: dict[str, type[Modality]] = {
+    kind.words.many: kind for kind in (ImageModality, TextModality)
+}

@@ -70,6 +70,10 @@ class Encoder(nn.Module):
         """Return how many items of this size the memory near a processor likes at once."""
         raise NotImplementedError
 
+    def bundled(self) -> dict[str, Tensor]:
+        """Return the tensors that make it again, in a model file that has it inside."""
+        return self.state_dict()
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""

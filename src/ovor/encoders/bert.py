@@ -80,21 +80,19 @@ class Bert(Prefixed):
 
     arch: BertArchitecture
     free = (0, 1, 2)
-    config: Tensor
-    tokenizer: Tensor
+
+    reads: TextModality
 
     def __init__(self, arch: BertArchitecture, reads: TextModality, config: bytes) -> None:
         super().__init__()
         self.arch, self.reads, self.padding = arch, reads, reads.padding
+        self.config = config
         self.widths = (arch.embed_dim,) * arch.depth
         self.image_size = min(OWN, max(SHORTEST, arch.positions // 2))
         self.word_embed = nn.Embedding(arch.vocabulary, arch.embed_dim)
         self.pos_embed = nn.Parameter(torch.zeros(arch.positions, arch.embed_dim))
         self.norm = nn.LayerNorm(arch.embed_dim, eps=arch.eps)
         self.blocks = nn.ModuleList(Block(arch) for _ in range(arch.depth))
-        # With these its tensors alone make it again, in a model file that has it inside.
-        for name, content in {"config": config, "tokenizer": reads.content}.items():
-            self.register_buffer(name, torch.empty(len(content), dtype=torch.uint8))
 
     def input_size(self, wanted: int) -> int:
         size = wanted or self.image_size
@@ -107,6 +105,14 @@ class Bert(Prefixed):
 
     def batch(self, size: int) -> int:
         return AT_ONCE
+
+    def bundled(self) -> dict[str, Tensor]:
+        """Return its weights, and its config.json and tokenizer.json as bytes."""
+        files = {"config": self.config, "tokenizer": self.reads.content}
+        return self.state_dict() | {
+            name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            for name, content in files.items()
+        }
 
     def tensor(self, views: Tensor, transform: Transform) -> Tensor:
         return views.long()
@@ -136,13 +142,12 @@ class Bert(Prefixed):
     def pooled(
         self, tokens: Tensor, which: Collection[int], prefixes: Prefixes | None = None
     ) -> Tensor:
-        """Return the mean over the tokens after each of these blocks, normalised (B, blocks, D)."""
+        """Return the mean over the tokens after each of these blocks (B, blocks, D)."""
         there = (tokens > 0)[..., None]
         hidden = self.hidden(tokens, max(which), prefixes)
         many = there.sum(1).clamp(min=1)
         means = [(hidden[at] * there).sum(1) / many for at in sorted(which)]
-        pooled = torch.stack(means, dim=1).float()
-        return F.layer_norm(pooled, pooled.shape[-1:])
+        return torch.stack(means, dim=1).float()
 
     def depths(self, inputs: Tensor, which: Collection[int]) -> Tensor:
         return self.averaged(inputs, which, {})
@@ -157,7 +162,7 @@ class Bert(Prefixed):
     def averaged(self, inputs: Tensor, which: Collection[int], prefixes: Prefixes) -> Tensor:
         """Return the features of texts, given as windows of tokens (B, windows, N).
 
-        A window without tokens counts for nothing; the others are averaged, and normalised again.
+        A window without tokens counts for nothing; the others are averaged, then normalised.
         """
         texts, windows, _ = inputs.shape
         rows = inputs.long().flatten(0, 1)

@@ -205,7 +205,8 @@ def build(tensors: Mapping[str, Tensor], label: str) -> Bert:
     try:
         with torch.device("meta"):  # the weights are replaced at once: do not draw them
             net = Bert(arch, reads, config)
-        with_memory(net).load_state_dict(tensors)
+        weights = {name: x for name, x in tensors.items() if x.dtype != torch.uint8}
+        with_memory(net).load_state_dict(weights)
     except (RuntimeError, ValueError) as error:
         raise OvorError(
             f"The tensors of {label} do not fit its {CONFIG}: download both again."

@@ -196,9 +196,12 @@ def spread(count: int) -> Tensor:
 
 
 def macs(context: Context) -> int | None:
-    """Count the multiply-accumulates of one image through the learner, if torch computes them."""
+    """Count the multiply-accumulates of one image through the learner, if torch computes them.
+
+    Texts differ in length, and have no such number.
+    """
     run, encoder = context.run, context.backbone.encoder
-    if not encoder.exports:
+    if not encoder.exports or encoder.reads.steady:
         return None
     empty: dict[int, Tensor] = {id(x): x.to("meta") for x in encoder.buffers()}
     empty |= {id(p): nn.Parameter(p.to("meta"), requires_grad=False) for p in encoder.parameters()}

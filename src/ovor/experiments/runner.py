@@ -12,29 +12,31 @@ import numpy as np
 import torch
 
 from ovor.config import Run, Transform
-from ovor.data import load_dataset
+from ovor.data import Dataset, load_dataset
 from ovor.data.cache import cached
 from ovor.data.orders import ORDERS
 from ovor.data.scenarios import arrange
 from ovor.data.shift import shifted
 from ovor.data.tasks import split, task_sizes
 from ovor.distributed.ranks import ALONE, Ranks
-from ovor.encoders import load_backbone
+from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.preprocessing import UNCHANGED, Preprocessing, spaced
 from ovor.errors import OvorError
 from ovor.events import Event, Listener, Note, Recorded, RunEnds, TaskEnds, silent
 from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
-from ovor.learners import at_once, check_scenario, takes_vor
+from ovor.learners import at_once, check_scenario, reads_features, takes_vor
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
+from ovor.presets import PAPER
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training import context as training
 from ovor.training.checkpointing import Checkpoints, Position, grow
 from ovor.training.context import Context
 from ovor.training.features import Features
 from ovor.training.loop import train
+from ovor.training.remembering import Remembering
 from ovor.training.vor_cache import CachedCheckpoints, CachedFeatures
 
 SCHEMA = 1
@@ -169,6 +171,10 @@ def prepare(
                 f"Task {number + 1} ({names}) has no test image: add some, or make fewer tasks."
             )
     backbone = load_backbone(run.backbone, run.num_heads or None)
+    check_reads(run, dataset, backbone)
+    if backbone.encoder.reads.steady and reads_features(run.method, run.options):
+        known = Remembering(backbone.encoder, backbone.sha256, int(run.cache * 1e9))
+        backbone = replace(backbone, encoder=known)
     if said := unlike_the_paper(run.transform, backbone.preprocessing):
         listen(Note(said))
     if run.vor and not takes_vor(run.method):
@@ -184,6 +190,18 @@ def prepare(
         ranks=ranks,
         device=device,
     )
+
+
+def check_reads(run: Run, dataset: Dataset, backbone: Backbone) -> None:
+    """Refuse data of another kind than the backbone reads."""
+    given = "texts" if isinstance(dataset.train.item(0), str) else "images"
+    wanted = backbone.encoder.reads.many
+    if given != wanted:
+        such = "text" if given == "texts" else PAPER.backbone
+        raise OvorError(
+            f"{run.data} has {given}, and the backbone {run.backbone} reads {wanted}: choose one "
+            f"that reads {given}, such as --backbone {such}."
+        )
 
 
 def unlike_the_paper(transform: Transform, own: Preprocessing | None) -> str:

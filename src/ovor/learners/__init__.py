@@ -24,6 +24,7 @@ from ovor.learners.prompt import PromptLearner
 from ovor.learners.randumb import RanDumb
 from ovor.learners.ranpac import RanPac
 from ovor.learners.rsiat import Rsiat
+from ovor.learners.shapes import Shapes
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca
 from ovor.learners.ssiat import Ssiat
@@ -31,6 +32,7 @@ from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
     "analytic": Analytic,
+    "shapes": Shapes,
     "linear": LinearProbe,
     "simplecil": SimpleCil,
     "adam-finetune": AperFinetune,
@@ -74,6 +76,11 @@ def returning(method: str) -> bool:
 def looks_again(method: str, options: dict[str, Any]) -> bool:
     """Tell whether a method goes through images again that it has trained on."""
     return method in LEARNERS and LEARNERS[method].looks_again(parse_options(method, options))
+
+
+def reads_features(method: str, options: dict[str, Any]) -> bool:
+    """Tell whether a method needs no more of a network than its features."""
+    return learner_type(method).needs(parse_options(method, options)) == "features"
 
 
 def check_scenario(run: Run) -> None:

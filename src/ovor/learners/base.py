@@ -146,10 +146,12 @@ class Learner(nn.Module):
         self.load_state_dict({**own, **state})
 
     def shared_names(self) -> set[str]:
-        """Return the names of the backbone's weights, and the second names of what has two."""
-        weights = {id(p) for p in self.backbone.parameters()}
-        first = {name for name, p in self.named_parameters() if id(p) not in weights}
-        return {name for name, _ in self.named_parameters(remove_duplicate=False)} - first
+        """Return the names of the backbone's tensors, and the second names of what has two."""
+        theirs = {id(x) for x in (*self.backbone.parameters(), *self.backbone.buffers())}
+        first = {name for name, p in self.named_parameters() if id(p) not in theirs}
+        second = {name for name, _ in self.named_parameters(remove_duplicate=False)} - first
+        buffers = self.named_buffers(remove_duplicate=False)
+        return second | {name for name, x in buffers if id(x) in theirs}
 
     def learned_parameters(self) -> int:
         """Count the numbers that training may change, over all tasks."""

@@ -22,10 +22,15 @@ class PromptLearner(Learner):
 
     def __init__(self, prompt: Prompt, backbone: Prefixed, autocast: Autocast) -> None:
         super().__init__(None, backbone, autocast)
-        self.network = backbone
         self.prompt = prompt
         self.separable = prompt.separable
         self.head = GrowingHead(backbone.width)
+
+    @property
+    def network(self) -> Prefixed:
+        """The backbone as a network that takes prefixes, which `build_learner` has seen to."""
+        assert isinstance(self.backbone, Prefixed)
+        return self.backbone
 
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         draw = generator(*seed, WEIGHTS)

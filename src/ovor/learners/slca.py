@@ -51,7 +51,7 @@ class Slca(Learner):
         super().__init__(options, backbone, autocast)
         self.options = options
         self.settled = not options.slowdown
-        self.tuned = backbone if self.settled else copy.deepcopy(backbone).requires_grad_(True)
+        self.tuned = None if self.settled else copy.deepcopy(backbone).requires_grad_(True)
         self.head = GrowingHead(backbone.width)  # what the tasks left
         self.aligned = GrowingHead(backbone.width)  # what classifies
         self.means = BufferList()  # per task: classes, D
@@ -77,8 +77,9 @@ class Slca(Learner):
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         options = self.options
         head = self.head.tasks[-1]
-        network = nn.Module() if self.settled else self.tuned
-        return slow_sgd(run, head, network, options.slowdown, options.weight_decay)
+        return slow_sgd(
+            run, head, self.tuned or nn.Module(), options.slowdown, options.weight_decay
+        )
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(self.head.current(self.features(images)), labels)
@@ -138,7 +139,7 @@ class Slca(Learner):
         return torch.cat(parts, dim=1) / (norms + 1e-7) / self.options.temperature
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.tuned, images)
+        return self.encode(self.tuned or self.backbone, images)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.aligned(features)  # type: ignore[no-any-return]

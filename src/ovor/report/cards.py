@@ -22,6 +22,8 @@ class Taken:
 
     words: str
     pictures: Sequence[Picture] = ()
+    quotes: Sequence[str] = ()
+    """of texts, where these are what is mistaken"""
 
 
 @dataclass(frozen=True)

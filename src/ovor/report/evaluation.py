@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from ovor.classifier.model import Classifier
 from ovor.classifier.prediction import Predictor
-from ovor.data.images import to_image
+from ovor.data.modality import WORDS
+from ovor.data.tokens import MODALITIES
 from ovor.errors import OvorError
 from ovor.metrics import wilson
 from ovor.report import evaluation_charts as charts
@@ -37,6 +37,8 @@ class Subject:
     source: str
     lessons: Sequence[Mapping[str, int | None]]
     """by lesson, the images of each class, where the model tells"""
+    many: str = "images"
+    """what it reads"""
 
     @property
     def classes(self) -> int:
@@ -47,13 +49,15 @@ def subject_of(model: Predictor, name: str, source: str) -> Subject:
     """Describe what is evaluated; an export does not tell of how many images it was taught."""
     if isinstance(model, Classifier):
         counts = [dict(zip(task.classes, task.images, strict=True)) for task in model.tasks_]
-        return Subject(name, source, counts)
+        return Subject(name, source, counts, model.reads.many)
     names = iter(model.classes_.tolist())
-    return Subject(name, source, [dict.fromkeys(islice(names, n)) for n in model.task_sizes_])
+    lessons = [dict.fromkeys(islice(names, n)) for n in model.task_sizes_]
+    return Subject(name, source, lessons, model.reads.many)
 
 
 def report_on(found: Found, subject: Subject, images: bool = True) -> Report:
     """Make the page; with `images` that were mistaken, where their files are there, or without."""
+    found = {"reads": "images", **found}  # which older values do not say
     sections = [
         by_class(found),
         mistakes(found, images),
@@ -72,9 +76,10 @@ def report_on(found: Found, subject: Subject, images: bool = True) -> Report:
         summary=[sentence(found, subject.model)],
         sources=[],
         about="What was asked",
-        intro="The model was shown images of classes that it knows, and asked to name them.",
+        intro=f"The model was shown {found['reads']} of classes that it knows, and asked to name "
+        "them.",
     )
-    title = f"ovor: {subject.model} on {found['images']:,} images"
+    title = f"ovor: {subject.model} on {found['images']:,} {found['reads']}"
     return Report(title, [content], list(found["notes"]))
 
 
@@ -84,8 +89,8 @@ def sentence(found: Found, model: str) -> str:
     low, high = wilson(right, count)
     said = [
         f"{model} names {found['accuracy']:.1f} % (95 % interval {low:.1f} to {high:.1f}) of "
-        f"{count:,} images of {len(found['classes'])} classes, where {share(found['chance'])} is "
-        "chance"
+        f"{count:,} {found['reads']} of {len(found['classes'])} classes, where "
+        f"{share(found['chance'])} is chance"
     ]
     again = [one for one in found["confusions"] if one["images"] > 1] or found["confusions"][:1]
     worst = [
@@ -97,8 +102,8 @@ def sentence(found: Found, model: str) -> str:
     if "unknown" in found:
         other = found["unknown"]
         said.append(
-            f"calls {other['called_unknown']:.1f} % of {other['images']:,} images of other things "
-            f"unknown, and {found['called_unknown']:.1f} % of those of its own classes"
+            f"calls {other['called_unknown']:.1f} % of {other['images']:,} {found['reads']} of "
+            f"other things unknown, and {found['called_unknown']:.1f} % of those of its own classes"
         )
     return "; ".join(said) + "."
 
@@ -117,7 +122,7 @@ def facts(found: Found, subject: Subject) -> dict[str, str]:
     return {
         "model": subject.model,
         "knows": f"{subject.classes} classes of {count_of(len(subject.lessons), 'lesson')}",
-        "images": f"{found['images']:,} of {subject.source}",
+        found["reads"]: f"{found['images']:,} of {subject.source}",
         "right": f"{found['accuracy']:.1f} %, whether called unknown or not",
         "called unknown": f"{found['called_unknown']:.1f} %",
     }
@@ -130,13 +135,14 @@ def count_of(count: int, thing: str) -> str:
 def by_class(found: Found) -> Section:
     rows = class_records(found)
     words = (
-        "The share of each class's images that are named right, the worst first, with the 95 % "
-        "interval that so few images leave (Wilson's); the dotted line is guessing."
+        f"The share of each class's {found['reads']} that are named right, the worst first, with "
+        f"the 95 % interval that so few {found['reads']} leave (Wilson's); the dotted line is "
+        "guessing."
     )
     if len(rows) > MOST_ROWS:
         words += f" The {MOST_ROWS} worst are drawn; the table has all."
     chart = charts.class_bars(rows[:MOST_ROWS], found["chance"])
-    return Section("Class by class", [words], [class_table(rows)], [chart])
+    return Section("Class by class", [words], [class_table(rows, found["reads"])], [chart])
 
 
 def class_records(found: Found) -> Records:
@@ -150,7 +156,7 @@ def class_records(found: Found) -> Records:
     return sorted(rows, key=lambda row: row["right"])
 
 
-def class_table(rows: Records) -> Table:
+def class_table(rows: Records, many: str) -> Table:
     cells = [
         [
             name_cell(row["class"]),
@@ -161,7 +167,7 @@ def class_table(rows: Records) -> Table:
         ]
         for row in rows
     ]
-    headings = ["class", "images", "right (%)", "95 % interval", "called unknown (%)"]
+    headings = ["class", many, "right (%)", "95 % interval", "called unknown (%)"]
     return Table("classes", "Every class, the worst first", headings, cells)
 
 
@@ -171,36 +177,36 @@ def mistakes(found: Found, images: bool) -> Section | None:
     cards = [card for card in cards if card.taken][:WORST]
     if not cards:
         return None
-    words = ["What the images of the worst classes are taken for, most often first."]
-    if images and not any(taken.pictures for card in cards for taken in card.taken):
-        words.append("The images cannot be shown: names and counts alone.")
+    many = found["reads"]
+    words = [f"What the {many} of the worst classes are taken for, most often first."]
+    shown = any(taken.pictures or taken.quotes for card in cards for taken in card.taken)
+    if images and not shown:
+        words.append(f"The {many} cannot be shown: names and counts alone.")
     return Section("What is mistaken for what", words, cards=cards)
 
 
 def card_of(found: Found, name: str, images: bool) -> Card:
     (one,) = (one for one in found["classes"] if one["class"] == name)
     own = [mistake for mistake in found["confusions"] if mistake["class"] == name]
-    taken = [
-        Taken(
-            f"{mistake['images']} taken for {mistake['taken_for']}",
-            pictures_of(mistake) if images else [],
-        )
-        for mistake in own[:TAKEN_FOR]
-    ]
+    taken = [taken_for(mistake, found["reads"], images) for mistake in own[:TAKEN_FOR]]
     right = round(one["accuracy"] / 100 * one["images"])
     return Card(name, f"{right} of {one['images']} right", taken)
 
 
-def pictures_of(mistake: dict[str, Any]) -> list[Picture]:
-    """Return small copies of the images that were mistaken, of those that are files."""
-    found = []
-    for path in mistake["examples"][:EXAMPLES]:
+def taken_for(mistake: dict[str, Any], many: str, shown: bool) -> Taken:
+    """Return one mistake with small copies, or the words, of what was mistaken."""
+    pictures, quotes = [], []
+    for name in mistake["examples"][:EXAMPLES] if shown else ():
         try:
-            uri = thumbnail(to_image(Path(path)))
+            preview = MODALITIES[many].preview(name)
         except OvorError:  # such as a file in a zip
             continue
-        found.append(Picture(uri, path))
-    return found
+        if isinstance(preview, str):
+            quotes.append(preview)
+        else:
+            pictures.append(Picture(thumbnail(preview), name))
+    words = f"{mistake['images']} taken for {mistake['taken_for']}"
+    return Taken(words, pictures, quotes)
 
 
 def calibration(found: Found) -> Section | None:
@@ -221,10 +227,10 @@ def calibration(found: Found) -> Section | None:
     if not rows:
         return None
     words = (
-        "Images by how sure the model was of its answer, and how many of them are right. On the "
-        "dashed line it is as often right as it is sure; below, it is too sure. Bar by bar the "
-        f"two are {known['error']:.1f} points apart; so few images would give "
-        f"{known['by_chance']:.1f} by chance alone."
+        f"{found['reads'].capitalize()} by how sure the model was of its answer, and how many of "
+        "them are right. On the dashed line it is as often right as it is sure; below, it is too "
+        f"sure. Bar by bar the two are {known['error']:.1f} points apart; so few "
+        f"{found['reads']} would give {known['by_chance']:.1f} by chance alone."
     )
     return Section("How sure it is", [words], charts=[charts.calibration(rows)])
 
@@ -232,16 +238,16 @@ def calibration(found: Found) -> Section | None:
 def unknown(found: Found) -> Section | None:
     if "unknown" not in found:
         return None
-    other = found["unknown"]
+    other, many = found["unknown"], found["reads"]
     words = (
-        f"Shown {count_of(other['images'], 'image')} of other things, the model calls "
-        f"{other['called_unknown']:.1f} % unknown; of images of its own classes, "
-        f"{found['called_unknown']:.1f} %. In {other['auroc']:.1f} % of all pairs of an image of "
+        f"Shown {WORDS[many].count(other['images'])} of other things, the model calls "
+        f"{other['called_unknown']:.1f} % unknown; of {many} of its own classes, "
+        f"{found['called_unknown']:.1f} %. In {other['auroc']:.1f} % of all pairs of one of "
         "its own and one of other things the latter looks stranger to it (AUROC; guessing gives "
         f"50 %). With a limit at which it claims 95 % of its own, it claims "
         f"{other['fpr_at_95_tpr']:.1f} % of the others too."
     )
-    return Section("Images of other things", [words])
+    return Section(f"{many.capitalize()} of other things", [words])
 
 
 def taught(subject: Subject) -> Section | None:
@@ -253,7 +259,7 @@ def taught(subject: Subject) -> Section | None:
         names = [name if n is None else f"{name} ({n:,})" for name, n in classes.items()]
         rows.append([name_cell(str(number)), Cell(listing(names, MOST_NAMES), long=True)])
     known = all(n is not None for classes in subject.lessons for n in classes.values())
-    heading = "classes (images)" if known else "classes"
+    heading = f"classes ({subject.many})" if known else "classes"
     table = Table("tasks", "What it learned, lesson by lesson", ["lesson", heading], rows)
-    words = "No image that it was taught is in the model."
+    words = f"None of the {subject.many} that it was taught is in the model."
     return Section("What it was taught", [words], [table])

@@ -79,7 +79,7 @@ class Features:
                 views = self.views[(task, *numbers)] = list(views)
             return (to_device(context, batch) for batch in views)
 
-        return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks)
+        return Batches(load, batch_lengths(len(part), encoded_at_once(context)), context.ranks)
 
 
 def with_known_queries(learner: Learner, queries: list[Tensor | None]) -> Extract:
@@ -107,6 +107,17 @@ def images_at_once(context: Context) -> int:
         return context.run.batch_size
     fitting = context.backbone.encoder.batch(context.run.transform.size)
     return min(context.run.batch_size, fitting)
+
+
+def encoded_at_once(context: Context) -> int:
+    """Return how many items go through the network together where nothing is learned from them.
+
+    As many as it likes, if the company changes none of their bits; else as in training.
+    """
+    encoder = context.backbone.encoder
+    if encoder.reads.steady and context.fabric.device.type == "cpu":
+        return encoder.batch(context.run.transform.size)
+    return images_at_once(context)
 
 
 def training_batches(
@@ -138,7 +149,7 @@ def training_batches(
 
 def augmented_images(context: Context, task: int, epoch: int) -> Batches:
     """Return the training images of an epoch, for a pass without gradients."""
-    size = images_at_once(context)
+    size = encoded_at_once(context)
 
     def load(numbers: Sequence[int]) -> Iterator[Pair]:
         return training_batches(context, task, epoch, size, numbers=numbers)
@@ -158,7 +169,7 @@ def still_images(context: Context, task: int) -> Batches:
     def tell(images: int) -> None:
         context.listen(MeansUpdated(task, images))
 
-    return Batches(load, batch_lengths(len(part), images_at_once(context)), context.ranks, tell)
+    return Batches(load, batch_lengths(len(part), encoded_at_once(context)), context.ranks, tell)
 
 
 def unaugmented(
@@ -170,7 +181,7 @@ def unaugmented(
         part.indices,
         part.labels,
         context.run.transform,
-        batch_size=images_at_once(context),
+        batch_size=encoded_at_once(context),
         workers=context.run.workers,
         numbers=numbers,
         reads=context.backbone.encoder.reads,

@@ -51,15 +51,15 @@ export const call = (module, name, given) =>
   answered(async () => (await import(`/static/device/${module}.js`))[name](...received(given)));
 
 /** Call a function of a module once for each list of arguments. */
-export const callEach = (module, name, all) => Promise.all(all.map((given) => call(module, name, given)));
+export async function callEach(module, name, all) {
+  const run = (await import(`/static/device/${module}.js`))[name];
+  return Promise.all(all.map((given) => answered(() => run(...received(given)))));
+}
 
-/** For each file, the sentence that opening it ends with, or null if it opens. */
+/** For each file: what opening it says, or what it is if it is saved again. */
 export async function openEach(files) {
   const { Memory } = await import("/static/device/memory.js");
-  const said = [];
-  for (const file of files) {
-    const { error } = await answered(async () => void (await Memory.open(bytes(file))));
-    said.push(error ?? null);
-  }
-  return said;
+  const found = [];
+  for (const file of files) found.push(await answered(async () => (await Memory.open(bytes(file))).file()));
+  return found;
 }

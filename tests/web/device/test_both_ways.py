@@ -158,6 +158,7 @@ def test_undo_of_the_first_lesson(device: Device) -> None:
     assert [one["name"] for one in memory.do("model")["lessons"][0]["classes"]] == NAMES[2:]
 
 
+@pytest.mark.filterwarnings("ignore:.*nothing to be told apart")
 @pytest.mark.parametrize("once", [False, True])
 def test_merge(device: Device, tmp_path: Path, once: bool) -> None:
     model, other = taught("class 00", "class 01", once=once), taught("class 02", once=once)

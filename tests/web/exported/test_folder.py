@@ -27,11 +27,16 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def test_the_manifest_lists_every_file_with_its_digest(drawings_page: Path) -> None:
     said = manifest(drawings_page)
-    there = {p.relative_to(drawings_page).as_posix() for p in drawings_page.rglob("*.*") if p.is_file()}
+    there = {
+        p.relative_to(drawings_page).as_posix() for p in drawings_page.rglob("*.*") if p.is_file()
+    }
     assert there == {*said["files"], "manifest.json", "sw.js"}
     for name, about in said["files"].items():
         content = (drawings_page / name).read_bytes()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (about["bytes"], about["sha256"])
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (
+            about["bytes"],
+            about["sha256"],
+        )
     digest = hashlib.sha256((drawings_page / "manifest.json").read_bytes()).hexdigest()
     assert digest in (drawings_page / "sw.js").read_text()
 
@@ -51,7 +56,11 @@ def test_the_page_is_the_served_one_but_for_its_backend(drawings_page: Path) -> 
 
 def test_nothing_names_a_host(drawings_page: Path) -> None:
     """What the page's own files say of addresses is SVG's name space, and this machine."""
-    for path in [*drawings_page.rglob("static/**/*.js"), drawings_page / "sw.js", drawings_page / "index.html"]:
+    for path in [
+        *drawings_page.rglob("static/**/*.js"),
+        drawings_page / "sw.js",
+        drawings_page / "index.html",
+    ]:
         words = path.read_text()
         assert words.replace("http://www.w3.org/2000/svg", "").count("://") == 0, path
 
@@ -154,7 +163,9 @@ def package(folder: Path, content: bytes = b"wasm") -> NpmPackage:
     with tarfile.open(folder / "some-1.0.0.tgz", "w:gz") as archive:
         archive.add(inside, "package/dist/engine.wasm")
     inside.unlink()
-    return NpmPackage("some", "1.0.0", "sha512-" + "A" * 86 + "==", {"e.wasm": "package/dist/engine.wasm"})
+    return NpmPackage(
+        "some", "1.0.0", "sha512-" + "A" * 86 + "==", {"e.wasm": "package/dist/engine.wasm"}
+    )
 
 
 def test_a_package_of_other_content_is_refused(tmp_path: Path) -> None:
@@ -172,5 +183,5 @@ def test_without_npm_a_sentence_says_what_to_do(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(OvorError, match=r"npm pack some@1.0.0`, and say where it is \(--runtime"):
         runtime_files.runtime_files()
-    with pytest.raises(OvorError, match="There is no file .*cache: make it by `npm pack"):
+    with pytest.raises(OvorError, match=r"There is no file .*cache: make it by `npm pack"):
         runtime_files.runtime_files(tmp_path / "cache")

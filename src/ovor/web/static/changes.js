@@ -52,10 +52,13 @@ export function tell(words, bad = false) {
   announce(words);
 }
 
+const UNDONE =
+  "The model becomes what it was before its last change, whoever made it. Images that were taught from the inbox do not come back there.";
+
 export async function undo(what = "the last change") {
   const sure = await ask({
     title: `Undo ${what}?`,
-    words: ["The model becomes what it was before its last change, whoever made it. A second undo takes this one back. Images that were taught from the inbox do not come back there."],
+    words: [UNDONE, ...(backend.onDevice ? [] : ["A second undo takes this one back."])],
     choices: [["undo", "Undo"]],
   });
   if (!sure) return;

@@ -49,6 +49,7 @@ export function checkedAbout(words) {
     method: run.text("method"),
     imageSize: run.at("transform", Map).count("size", 0),
     backbone: { name: backbone.text("name"), sha256: backbone.text("sha256"), bundled: backbone.flag("bundled", false) },
+    reads: backbone.text("reads", "images"),
     tasks: about.at("tasks", Array).each(Map).map(taskOf),
     falseAlarms: about.share("false_alarms", 1),
     expected: new Map([...about.at("expected", Map, new Map()).each(Map)].map((one) => [one.name, expectedOf(one)])),
@@ -158,7 +159,11 @@ function checkNames({ tasks, expected }) {
 
 function checkMethod(found, run) {
   if (found.method !== "analytic" || run.has("vor")) {
-    throw new Refused("This file was made with a method that trains, which this page cannot: use a model of the method analytic.");
+    const name = shortened(found.method + (run.has("vor") ? "+vor" : ""));
+    throw new Refused(`This file was made with the method ${name}, which this page cannot use: take one of the method analytic.`);
+  }
+  if (found.reads !== "images") {
+    throw new Refused("This file is of a model that reads no images, and this page shows it nothing else: use ovor itself.");
   }
   const options = optionsOf(found);
   if (options.get("tuning") !== "none" || options.get("outliers") !== 0) {

@@ -71,7 +71,7 @@ export class Discriminant {
 }
 
 const notLearned = () =>
-  new Refused("The sums do not add up any more, as some of these images were never learned: give those that were.");
+  new Refused("The sums do not add up any more, as some of these were never learned: give those that were.");
 
 /** The average of discriminant analysis and balanced regression, both with a spread of 1. */
 export class Mixture {

@@ -1,6 +1,9 @@
 // The WebAssembly kernel (kernel.c) for matrices of JavaScript: they are copied in and out again.
 
+import { Refused } from "./errors.js";
+
 const PAGE = 65536;
+export const FULL = "There is not enough memory here for so large a model: close other tabs, and try again.";
 let loaded = null;
 
 /** The kernel; it is loaded once. */
@@ -13,11 +16,16 @@ export function kernel() {
 }
 
 async function load() {
-  const answer = await fetch(new URL("kernel.wasm", import.meta.url));
-  if (!answer.ok) throw new Error("A part of this page is missing (kernel.wasm): load the page again.");
+  const answer = await fetch(new URL("kernel.wasm", import.meta.url)).catch(() => null);
+  if (!answer?.ok) throw new Refused("A part of this page is missing (kernel.wasm): load the page again.");
   const memory = new WebAssembly.Memory({ initial: 2 });
-  const { instance } = await WebAssembly.instantiate(await answer.arrayBuffer(), { env: { memory } });
-  return new Kernel(instance.exports, memory);
+  try {
+    const { instance } = await WebAssembly.instantiate(await answer.arrayBuffer(), { env: { memory } });
+    return new Kernel(instance.exports, memory);
+  } catch (error) {
+    if (!(error instanceof WebAssembly.CompileError)) throw error;
+    throw new Refused("This browser is too old for this page (it has no vectors in WebAssembly): use a newer one.");
+  }
 }
 
 /** Matrices that are in the kernel's memory as long as a task needs them. */
@@ -52,7 +60,7 @@ class Kernel {
     try {
       this.memory.grow(pages);
     } catch {
-      throw new Error("There is not enough memory here for so large a model: close other tabs, and try again.");
+      throw new Refused(FULL);
     }
   }
 

@@ -49,6 +49,7 @@ const LOOK_LIKE = {
   v: "\u03bd",
   w: "\u051d",
   x: "\u0445\u03c7",
+  y: "\u0443\u04af\u03b3",
 };
 const PLAIN = new Map(Object.entries(LOOK_LIKE).flatMap(([latin, odds]) => Array.from(odds, (odd) => [odd, latin])));
 const STROKES = new Map([["I", "l"], ["1", "l"], ["|", "l"], ["0", "O"]]); // alike in many fonts
@@ -81,5 +82,6 @@ function folded(text) {
 /** A sign without case: what its large form looks like when it is small, sign by sign. */
 function caseless(sign) {
   if (sign === "\u0131") return sign; // the i without a dot has the large form of the other
-  return Array.from(sign.toUpperCase(), (large) => large.toLowerCase()).join("");
+  if (/[\u13a0-\u13fd\uab70-\uabbf]/.test(sign)) return sign.toUpperCase(); // Cherokee, as Unicode folds it
+  return Array.from(sign.toLowerCase().toUpperCase(), (large) => large.toLowerCase()).join("");
 }

@@ -5,7 +5,7 @@ import { calibrated } from "./calibration.js";
 import { corrected, forgotten, merged, renamed, unlearned } from "./changes.js";
 import { checkAlike, checkedAbout } from "./description.js";
 import { Refused } from "./errors.js";
-import { kernel } from "./kernel.js";
+import { FULL, kernel } from "./kernel.js";
 import { argmax, byRows, dot, sum } from "./linear.js";
 import { readModel, writeModel } from "./model_file.js";
 import { UNKNOWN } from "./names.js";
@@ -39,10 +39,13 @@ export class Memory {
     return new Memory(checkedAbout(words), new Map(), null, null, 0);
   }
 
-  /** The memory of an .ovor file; whatever is wrong with it is an error with a sentence. */
-  static async open(content) {
+  /**
+   * The memory of an .ovor file; whatever is wrong with it is an error with a sentence. Where it is to
+   * take the place of another memory (`like`), it must have been learned with the same encoder.
+   */
+  static async open(content, { like = null } = {}) {
     const bytes = bytesOf(content);
-    const { about, bundled, state } = await readModel(bytes);
+    const { about, bundled, state } = await readModel(bytes, like?.fits);
     return new Memory(about, bundled, state, await kernel(), bytes.length);
   }
 
@@ -98,7 +101,7 @@ export class Memory {
     const { head, width } = this.#known();
     const classes = head.bias.length;
     if (!features.length || features.length % width) throw new Refused("The features do not fit the model: use its own encoder.");
-    const all = byRows(this.kernel, Float64Array.from(features), head.weights, features.length / width, classes, width);
+    const all = byRows(this.kernel, new Float64Array(features), head.weights, features.length / width, classes, width);
     return Array.from({ length: features.length / width }, (_, i) =>
       all.subarray(i * classes, (i + 1) * classes).map((x, c) => x + head.bias[c]),
     );
@@ -153,7 +156,7 @@ export class Memory {
   async learn(classes, options = {}) {
     this.kernel ??= await kernel();
     if (this.#state) this.#sums();
-    const { state, report } = taught(this.kernel, this.#state, classes, options);
+    const { state, report } = enough(() => taught(this.kernel, this.#state, classes, options));
     this.#become(state);
     return report;
   }
@@ -166,18 +169,22 @@ export class Memory {
   /** Count an image as another class: one that was learned as `was`, or a new one without it. */
   async correct(features, digest, name, { was = null, yes = false, progress } = {}) {
     this.kernel ??= await kernel();
-    if (this.#state) this.#become(corrected(this.kernel, this.#sums(), features, digest, name, { was, yes, progress }));
-    else await this.learn([{ name, features: [features], digests: [digest] }], { yes, progress });
+    if (!this.#state) {
+      await this.learn([{ name, features: [features], digests: [digest] }], { yes, progress });
+      return;
+    }
+    const options = { was, yes, progress };
+    this.#become(enough(() => corrected(this.kernel, this.#sums(), features, digest, name, options)));
   }
 
   /** Take images back that were learned: [{name, features, images, digests}]. */
   async unlearn(classes, { progress } = {}) {
-    this.#become(unlearned(this.kernel, this.#sums(), classes, progress), false);
+    this.#become(enough(() => unlearned(this.kernel, this.#sums(), classes, progress)), false);
   }
 
   /** Take a class out; how its images scattered stays in the sums. */
   async forget(name, { progress } = {}) {
-    this.#become(forgotten(this.kernel, this.#sums(), name, progress), false);
+    this.#become(enough(() => forgotten(this.kernel, this.#sums(), name, progress)), false);
   }
 
   async rename(from, to, { yes = false } = {}) {
@@ -187,8 +194,8 @@ export class Memory {
   /** Add what the model of another file has learned with the same encoder. */
   async merge(content, { yes = false, progress } = {}) {
     this.#sums();
-    const other = await readModel(bytesOf(content));
-    this.#become(merged(this.kernel, { about: this.about, state: this.#sums() }, other, yes, progress));
+    const other = await readModel(bytesOf(content), this.fits);
+    this.#become(enough(() => merged(this.kernel, this.#sums(), other, yes, progress)));
   }
 
   /** Go back to before the last change. */
@@ -201,8 +208,16 @@ export class Memory {
 
   /** Refuse another memory that cannot take the place of this one, as its features mean something else. */
   checkSame(other) {
-    checkAlike(this.about, other.about);
+    this.fits(other.about, other.width);
   }
+
+  /** Refuse what was learned with another encoder. */
+  fits = (about, width) => {
+    checkAlike(this.about, about);
+    if (this.width !== null && width !== null && width !== this.width) {
+      throw new Refused("The models have features of different widths, so their sums cannot be added: use another.");
+    }
+  };
 
   #become(state, keep = true) {
     this.#past = keep ? [this.#state] : null; // what was taken out must not stay anywhere
@@ -232,3 +247,13 @@ export class Memory {
 
 const bytesOf = (content) =>
   ArrayBuffer.isView(content) ? new Uint8Array(content.buffer, content.byteOffset, content.byteLength) : new Uint8Array(content);
+
+/** What a task gives, or a sentence where the browser has no memory for its matrices. */
+function enough(task) {
+  try {
+    return task();
+  } catch (error) {
+    if (error instanceof RangeError) throw new Refused(FULL);
+    throw error;
+  }
+}

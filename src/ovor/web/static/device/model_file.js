@@ -10,14 +10,17 @@ import { packed, unpacked } from "./packing.js";
 import { hex } from "./sha256.js";
 import { readTensors, writeTensors } from "./tensor_file.js";
 
-const WIDEST = 6144; // numbers of a feature: the head is solved with matrices of as many rows and columns
+const WIDEST = 4096; // numbers of a feature: the head is solved with matrices of as many rows and columns
 const PARTS = ["learner.", "judge.", "backbone."];
 const ARRAYS = { F64: Float64Array, F32: Float32Array, I32: Int32Array, F16: Uint16Array, U8: Uint8Array };
 const WEIGHTS = "The weights in this file do not fit its method, its classes and its backbone: learn it anew.";
 const DISTANCES = "The distances in this file do not fit its classes and its backbone: learn it anew.";
 
-/** What a file holds: its words, its state, and the tensors of a bundled backbone as they are. */
-export async function readModel(content) {
+/**
+ * What a file holds: its words, its state, and the tensors of a bundled backbone as they are.
+ * `fits` may refuse it by its words and its width, before anything large is made of it.
+ */
+export async function readModel(content, fits = () => {}) {
   const { tensors, meta } = readTensors(content);
   for (const [name, tensor] of tensors) checkFinite(name, tensor);
   const about = readDescription(meta);
@@ -25,7 +28,9 @@ export async function readModel(content) {
   const strange = [...tensors.keys()].find((name) => !prefixes.some((prefix) => name.startsWith(prefix)));
   if (strange !== undefined) throw new Refused(`This file holds weights of nothing (${strange.slice(0, 60)}): learn it anew.`);
   const classes = about.tasks.reduce((total, task) => total + task.classes.length, 0);
-  const learned = await learner(new Reader(tensors, WEIGHTS), about, classes);
+  const reader = new Reader(tensors, WEIGHTS);
+  fits(about, reader.shape("learner.weights")[0]);
+  const learned = await learner(reader, about, classes);
   const judging = judge(new Reader(tensors, DISTANCES), learned.width, classes);
   const bundled = new Map([...tensors].filter(([name]) => name.startsWith("backbone.")));
   const { tasks, expected, lesson } = about;

@@ -67,7 +67,7 @@ export class Novelty {
   distances(kernel, features) {
     const { centre, weights, offsets } = this;
     const [width, classes] = [centre.length, offsets.length];
-    const apart = Float64Array.from(features, (x, i) => x - centre[i % width]);
+    const apart = new Float64Array(features).map((x, i) => x - centre[i % width]);
     const count = apart.length / width;
     const outputs = byRows(kernel, apart, weights, count, classes, width);
     const unusual = this.unusual(kernel, apart);
@@ -75,12 +75,12 @@ export class Novelty {
   }
 
   /** The distances of learned images as if each had not been learned. */
-  without(discriminant, features, labels) {
+  without(discriminant, features, labels, lefts = discriminant.without(features, labels)) {
     const { scatter, spectrum, gram } = discriminant;
     const { classes, width } = scatter;
     const apart = features.map((x, i) => x - this.centre[i % width]);
     const unusual = this.unusual(scatter.kernel, apart, spectrum);
-    return discriminant.without(features, labels).map((left, i) => {
+    return lefts.map((left, i) => {
       const { label, shifts, growth, counts } = left;
       const turned = shifts.map((_, c) => dot(shifts, this.kernel, classes, 0, c * classes));
       const crossed = dot(turned, left.outputs) ** 2 * growth;
@@ -131,7 +131,7 @@ export function halved(rows, width) {
 
 /** Rows in double precision again. */
 export const whole = ({ halves, scales }, width) =>
-  Float64Array.from(halves, (x, i) => fromHalf(x) * scales[Math.floor(i / width)]);
+  new Float64Array(halves).map((x, i) => fromHalf(x) * scales[Math.floor(i / width)]);
 
 /** What a file keeps of rows; a model must say the same after it was saved. */
 const asKept = (rows, width) => whole(halved(rows, width), width);

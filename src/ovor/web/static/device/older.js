@@ -1,7 +1,7 @@
 // What became of older classes in a lesson, without any image of them: logits are drawn as the sums
 // let expect them, and counted. The draws are not Python's, so the numbers differ by a point or so.
 
-import { argmax, byRows, product } from "./linear.js";
+import { argmax, byRows } from "./linear.js";
 import { rounded } from "./rounding.js";
 
 const DRAWS = 500; // of logits, the same for every class
@@ -12,7 +12,7 @@ const HALVINGS = 12;
 class Cloud {
   constructor(scatter, head) {
     const { kernel, classes, width, means, within, freedom } = scatter;
-    const across = product(kernel, head.weights, within, classes, width, width);
+    const across = byRows(kernel, head.weights, within, classes, width, width); // which is symmetric
     const spread = byRows(kernel, across, head.weights, classes, classes, width).map((x) => x / freedom);
     const centres = byRows(kernel, means, head.weights, classes, classes, width);
     Object.assign(this, { classes, counts: scatter.counts, centres: centres.map((x, i) => x + head.bias[i % classes]) });

@@ -13,13 +13,14 @@ const GOOD = 0.75; // of the way from guessing to perfect
 const POOR = 0.4;
 const MUCH = 5; // points that older classes lost on average, for a lesson not to be good
 const FEW = 20; // points between the ends of an interval that is called wide
-const NORMAL = 1.96;
+const NORMAL = 1.959963984540054; // standard deviations that 95 % are within
 
 /** All that judging a lesson's images says; `shares` are probabilities by image, `taught` the lesson's classes. */
 export function lessonReport({ shares, rows, names, counts, where, taught }) {
   const answers = shares.map(argmax);
   const right = rows.filter((row, i) => answers[i] === row).length;
   return {
+    reads: "images",
     by: "leave-one-out",
     judged: rows.length,
     expected: percent(right, rows.length),
@@ -45,7 +46,7 @@ export function withVerdict(report, older, classes) {
 export function estimated(found) {
   if (!found.length) return { how: "none", lost: null, classes: [], note: "" };
   const lost = found.reduce((total, one) => total + one.lost, 0) / found.length;
-  const note = "Estimated from the sums, without images: right to about 5 points on average.";
+  const note = "Estimated from the sums alone: right to about 5 points on average.";
   return { how: "estimated", lost: rounded(lost, 1), classes: found, note };
 }
 
@@ -70,7 +71,7 @@ function ofClass(row, names, images, answers) {
 const percent = (right, images) => (images ? rounded(100 * (right / images), 1) : null);
 
 /** The percentages between which the true share lies, 19 times of 20: Wilson's interval. */
-function interval(right, images) {
+export function interval(right, images) {
   if (!images) return null;
   const [share, weight] = [right / images, NORMAL ** 2 / images];
   const middle = (share + weight / 2) / (1 + weight);
@@ -110,12 +111,14 @@ function suspects(shares, answers, rows, names, where) {
 /** A line on what would help a class, if it needs help. */
 function advice(found) {
   const { images, expected } = found;
-  if (expected === null) return `${found.class}: ${short(images)} image, which says nothing yet: add about ${LEAST}.`;
+  const number = images.toLocaleString("en", { maximumSignificantDigits: 10 });
+  const count = `${number} ${images === 1 ? "image" : "images"}`;
+  if (expected === null) return `${found.class}: ${count}, which says nothing yet: add about ${LEAST}.`;
   if (expected >= ENOUGH) return null;
   const others = found.confused_with.slice(0, 2).map((other) => other.class);
   const confused = others.length ? `, confused with ${others.join(" and ")}` : "";
   const wanted = Math.max(LEAST, Math.min(MOST, rounded(images / 5, 0) * 5));
-  return `${found.class}: ${short(images)} images, expect ${short(expected)} %${confused}: add about ${wanted}.`;
+  return `${found.class}: ${count}, expect ${short(expected)} %${confused}: add about ${wanted}.`;
 }
 
 // --- whether a lesson went well

@@ -1,7 +1,7 @@
 // What the sums say of the classes: their means, and how images scatter around them; and in which
 // directions there is any scatter, which are few where there were few images.
 
-import { addProduct, byRows, cholesky, dot, mirror, product, solved, sum, transposed } from "./linear.js";
+import { addProduct, byRows, cholesky, product, solved, sum, transposed } from "./linear.js";
 
 const MOST = 0.3; // of the width: with more directions than that, all of them are quicker
 const NOTHING = 1e-10; // of the largest variance: what rounding leaves where there is none
@@ -79,8 +79,8 @@ export function directions(scatter, images) {
   const most = Math.ceil(MOST * width);
   let largest = 0;
   for (let i = 0; i < width; i += 1) largest = Math.max(largest, total[i * width + i]);
-  if (images > 2 * most || !largest) return new Everything(scatter, total);
-  const rows = kernel.within(({ put, room, take, functions }) => {
+  if (images > most || !largest) return new Everything(scatter, total);
+  const rows = kernel.within(({ put, take, functions }) => {
     const found = kernel.room(Float64Array, most * width);
     const count = functions.rows_of(put(total), width, found, most, kernel.room(Float64Array, width), NOTHING * largest);
     return count > most ? null : take(Float64Array, found, count * width);

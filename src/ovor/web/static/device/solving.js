@@ -30,6 +30,6 @@ export function withoutEach({ mixture, plain, novelty }, features, labels) {
   const left = mixture.discriminant.without(features, labels);
   return {
     logits: left.map(({ outputs, lengths, counts }) => mixture.logits(outputs, lengths, counts)),
-    distances: novelty.without(plain, features, labels),
+    distances: novelty.without(plain, features, labels, plain === mixture.discriminant ? left : undefined),
   };
 }

@@ -18,7 +18,9 @@ export class Spectrum {
     for (let i = 0; i < size; i += 1) trace += total[i * size + i];
     this.scale = Math.max(trace / width, 1e-12);
     Object.assign(this, { kernel, width, space });
-    this.reduce(Float32Array.from(total, (x) => x / this.scale), told);
+    const single = new Float32Array(total.length);
+    for (let i = 0; i < single.length; i += 1) single[i] = total[i] / this.scale;
+    this.reduce(single, told);
     this.own = eigenvalues(this.diagonal, this.beside); // of the directions, in units of the scale
     this.values = new Float64Array(width); // all, from the least to the most
     this.values.set(this.own.map((x) => Math.max(x, 0) * this.scale), width - size);
@@ -47,9 +49,9 @@ export class Spectrum {
   turned(rows, back) {
     const n = this.space.size;
     return this.kernel.within(({ put, take, functions }) => {
-      const x = put(Float32Array.from(rows));
+      const x = put(new Float32Array(rows));
       functions.reflect(put(this.reflections), n, put(this.taus), x, rows.length / n, back ? 1 : 0);
-      return Float64Array.from(take(Float32Array, x, rows.length));
+      return new Float64Array(take(Float32Array, x, rows.length));
     });
   }
 
@@ -67,7 +69,7 @@ export class Spectrum {
     found.forEach((row, i) => flat.set(row, i * n));
     const axes = this.space.outOf(this.turned(flat, true));
     const rows = Array.from({ length: own }, (_, i) => axes.slice(i * this.width, (i + 1) * this.width));
-    for (let at = 0; rows.length < count; at += 1) {
+    for (let at = 0; rows.length < count && at < this.width; at += 1) {
       const more = new Float64Array(this.width); // images differ in fewer directions: any others
       more[at] = 1;
       if (apart(more, rows) > 0.1) rows.unshift(more);

@@ -84,6 +84,7 @@ export function taught(kernel, state, given, { yes = false, once = false, progre
   const judging = { now, fresh, features, rows, names, learned, past: state?.calibration ?? Calibration.empty() };
   const { calibration, report } = judged(judging);
   report.left_out = leftOut.map(({ image }) => image);
+  report.shortened = 0; // which texts can be
   const older = known.length && added.length ? lostTo(now, names, added.length, report) : [];
   const whole = withVerdict(report, estimated(older), names.length);
   if (added.length) tasks = [...tasks.slice(0, -1), { ...tasks.at(-1), accuracy: whole.expected }];

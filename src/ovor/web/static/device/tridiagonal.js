@@ -81,8 +81,8 @@ export function eigenvectors(diagonal, beside, values) {
       seed = (seed * 48271) % 2147483647;
       return seed / 2147483647 - 0.5;
     });
-    for (let turn = 0; turn < 4; turn += 1) {
-      if (turn) x = solve(x);
+    for (let turn = 0; turn < 3; turn += 1) {
+      x = solve(x);
       apart(x, found);
     }
     found.push(x);
@@ -90,20 +90,17 @@ export function eigenvectors(diagonal, beside, values) {
   return found;
 }
 
-/** Make a row of length 1 that has nothing of the others; returns what it was long. */
+/** Make a row of length 1 that has nothing of the others; returns how much of it that was. */
 export function apart(x, others) {
-  let length = 0;
-  for (let turn = 0; turn < 2; turn += 1) {
-    for (const other of others) {
-      let along = 0;
-      for (let i = 0; i < x.length; i += 1) along += x[i] * other[i];
-      for (let i = 0; i < x.length; i += 1) x[i] -= along * other[i];
-    }
-    const now = norm(x);
-    for (let i = 0; i < x.length; i += 1) x[i] /= now || 1;
-    length = turn ? length * now : now;
+  const before = norm(x);
+  for (const other of others) {
+    let along = 0;
+    for (let i = 0; i < x.length; i += 1) along += x[i] * other[i];
+    for (let i = 0; i < x.length; i += 1) x[i] -= along * other[i];
   }
-  return length;
+  const left = norm(x);
+  for (let i = 0; i < x.length; i += 1) x[i] /= left || 1;
+  return left / before;
 }
 
 function norm(x) {

@@ -1,0 +1,53 @@
+"""What a command is asked about: files, folders with all below them, standard input, texts."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from io import TextIOWrapper
+from itertools import islice
+
+from ovor.data.modality import Found, Item, Modality
+from ovor.errors import OvorError
+
+LOOKED_AHEAD = 500  # names by which columns are aligned
+
+
+def given_items(given: Sequence[str], reads: Modality) -> list[Item]:
+    """Return all items, or raise what is wrong with one."""
+    ahead, found = look_ahead(given, reads)
+    items = []
+    for _, item in (*ahead, *found):
+        if isinstance(item, OvorError):
+            raise item
+        items.append(item)
+    return items
+
+
+def look_ahead(given: Sequence[str], reads: Modality) -> tuple[list[Found], Iterator[Found]]:
+    """Return the first items, by which rows are aligned, and the others; refuse to have none.
+
+    On standard input they may come slowly: of those it is the first.
+    """
+    found = find(given, reads)
+    ahead = list(islice(found, 1 if "-" in given else LOOKED_AHEAD))
+    if not ahead:
+        raise OvorError(
+            f"There is no {reads.one} given: give files or folders, or - and standard input."
+        )
+    if len(given) == len(ahead) == 1 and isinstance(ahead[0][1], OvorError):
+        raise ahead[0][1]  # nothing else was asked for
+    return ahead, found
+
+
+def find(given: Iterable[str], reads: Modality) -> Iterator[Found]:
+    """Yield what is given, and in the place of a - what standard input says line by line."""
+    for argument in given:
+        if argument != "-":
+            yield from reads.asked(argument)
+            continue
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")  # names need not be UTF-8
+        lines = (line.rstrip("\r\n") for line in sys.stdin)
+        for line in lines:
+            if not line.strip():
+                continue
+            yield reads.line(line)
