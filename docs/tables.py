@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, photos, plan, unknowns
+from docs import alternatives, analytic_options, browser, older, photos, plan, unknowns
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -79,7 +79,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older` and `docs.photos --measure`.
+    `docs.older`, `docs.browser` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -94,6 +94,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "seconds": ("alternatives.md", alternatives.as_seconds(others)),
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
+        "browser": ("browser.md", browser.as_markdown(kept("browser"))),
     }
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
