@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, own_method, photos, plan, text, unknowns
+from docs import (
+    alternatives,
+    analytic_options,
+    browser,
+    older,
+    own_method,
+    photos,
+    plan,
+    text,
+    unknowns,
+)
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -79,7 +89,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older`, `docs.own_method`, `docs.text` and `docs.photos --measure`.
+    `docs.older`, `docs.own_method`, `docs.text`, `docs.browser` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -94,6 +104,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "seconds": ("alternatives.md", alternatives.as_seconds(others)),
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
+        "browser": ("browser.md", browser.as_markdown(kept("browser"))),
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
