@@ -1,10 +1,10 @@
-"""Take the pictures of the report and of the page of `ovor serve`, light and dark, in Chromium.
+"""Take the pictures of the report, of the page of `ovor serve`, and of an exported page.
 
-They go to docs/figures. Those of the report are of runs/demo/report.html, which `make demo` makes,
-the differences of docs/results/report-main-table.html, and those of an evaluation of a model that
-is taught here.
+Light and dark, in Chromium; they go to docs/figures. Those of the report are of
+runs/demo/report.html, which `make demo` makes, the differences of
+docs/results/report-main-table.html, and those of an evaluation of a model that is taught here.
 
-    PYTHONPATH=tests python -m docs.pictures [report] [evaluation] [page]
+    PYTHONPATH=tests python -m docs.pictures [report] [evaluation] [page] [browser]
 """
 
 import subprocess
@@ -16,6 +16,7 @@ from typing import Literal
 from playwright.sync_api import Browser, Page
 
 from chromium import browsing
+from docs.exported_pictures import exported_pictures
 from docs.page_pictures import page_pictures
 from docs.picture_file import SCHEMES, keep
 from drawings import draw
@@ -81,6 +82,7 @@ PICTURES = {
     "report": report_pictures,
     "evaluation": evaluation_pictures,
     "page": page_pictures,
+    "browser": exported_pictures,
 }
 
 

@@ -6,7 +6,8 @@ python -m docs.tables                    docs/results to the documents
 
 The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
 those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`, those of
-scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`.
+scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`, those of
+browser-solving.md by `python -m benchmarks --only device --json docs/results/device.json`.
 """
 
 import argparse
@@ -16,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import as_markdown, from_json
-from docs import alternatives, analytic_options, older, photos, plan, unknowns
+from docs import (
+    alternatives,
+    analytic_options,
+    browser,
+    older,
+    own_method,
+    photos,
+    plan,
+    text,
+    unknowns,
+)
 from ovor.experiments import summary
 from ovor.experiments.tables import TABLES, Section, sections
 
@@ -78,7 +89,7 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older` and `docs.photos --measure`.
+    `docs.older`, `docs.own_method`, `docs.text`, `docs.browser` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -93,7 +104,11 @@ def scripted() -> dict[str, tuple[str, str]]:
         "seconds": ("alternatives.md", alternatives.as_seconds(others)),
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
+        "browser": ("browser.md", browser.as_markdown(kept("browser"))),
     }
+    for name, part in kept("own-method").items():
+        found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
+    found |= {name: ("text.md", table) for name, table in text.tables(kept("text")).items()}
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
     return {
@@ -125,7 +140,8 @@ def main() -> None:
     for name, document in MEASURED.items():
         if out:
             found = summary.collect(shown(name), TABLES[name].measure, SEEDS, out)
-            kept = json.loads(results(name).read_text())["sections"]
+            before = results(name)
+            kept = json.loads(before.read_text())["sections"] if before.exists() else []
             value = {"table": name, "seeds": SEEDS, "sections": with_kept(found, kept)}
             results(name).write_text(json.dumps(value, indent=1) + "\n")
         put(name, document, block(name, json.loads(results(name).read_text())))
@@ -134,6 +150,7 @@ def main() -> None:
     put("data", "data.md", benchmarked("data"))
     put("scaling", "scaling.md", benchmarked("scaling"))
     put("ranks", "scaling.md", benchmarked("ranks"))
+    put("device", "browser-solving.md", benchmarked("device"))
     for name, (document, new) in scripted().items():
         put(name, document, new)
     put("plan", "scaling.md", planned())

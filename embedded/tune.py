@@ -59,10 +59,7 @@ OWN: dict[str, list[Options]] = {
     "loranpac": [{"options.truncation": (0.25, 0.5, 0.75)}],
     "klda": [{"options.gamma": (0.1, 0.3, 1.0)}, {"options.ridge": (1e-3, 1e-2, 1e-1)}],
     "randumb": [{"options.gamma": (0.1, 0.3, 1.0)}],
-    "fecam": [
-        {"options.variance": (0.1, 1.0, 10.0), "options.correlation": (0.0, 1.0)},
-        {"options.tukey": (0.5, 1.0)},
-    ],
+    "fecam": [{"options.variance": (0.1, 1.0, 10.0)}, {"options.tukey": (0.5, 1.0)}],
     "anacp": [{"options.separation": (0.25, 0.5, 1.0)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
     "linear": [{"lr": (1e-3, 3e-3, 1e-2, 3e-2)}],
@@ -71,9 +68,13 @@ OWN: dict[str, list[Options]] = {
     "finetune": [{"options.slowdown": (0.01, 0.1)}],
     "joint": [{"options.slowdown": (0.01, 0.1)}],
     "apt": [{"lr": (1e-3, 3e-3, 1e-2)}],
-    "ssiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.sigma": (1.0, 4.0, 16.0)}],
-    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}],
-    "ease": [{"lr": (1e-2, 3e-2, 1e-1)}],
+    "ssiat": [
+        {"lr": (3e-3, 1e-2, 3e-2)},
+        {"options.adapter_rate": (1.0, 100.0, 1000.0)},
+        {"options.sigma": (1.0, 4.0, 16.0)},
+    ],
+    "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.adapter_rate": (1.0, 100.0, 1000.0)}],
+    "ease": [{"options.adapter_rate": (1.0, 100.0, 300.0, 1000.0)}],
 }
 
 

@@ -27,8 +27,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "coda-p": {"per_task": 3, "layers": [0, 1]},
     "ranpac": {"projection": 50},
     "loranpac": {"projection": 50},
-    "klda": {"projection": 50},
-    "randumb": {"projection": 50},
+    # With fewer images than features, and little ridge, logits are in the millions: what another
+    # engine rounds otherwise would be seen.
+    "klda": {"projection": 50, "ridge": 10.0},
+    "randumb": {"projection": 50, "ridge": 1.0},
     "anacp": {"projection": 50, "classifier": 30, "samples": 10},
 }
 # Of the defaults, those that are for real features: without prompts, whose contract has its own.

@@ -124,7 +124,8 @@ class Run:
     method: str = "oneprompt"
     """oneprompt, oneprompt-deep, l2p, dualprompt, coda-p, apt, linear, slca or l2, each also with
     +vor for virtual outlier regularization (ovor is short for oneprompt+vor, ovor-deep for
-    oneprompt-deep+vor); analytic (exact class sums, no training), simplecil, adam-finetune,
+    oneprompt-deep+vor); analytic (exact class sums, no training), shapes (the same, with a
+    covariance of each class), simplecil, adam-finetune,
     adam-vpt-shallow, adam-vpt-deep, adam-adapter, adam-ssf, ranpac, loranpac, klda, randumb, fecam,
     anacp, ssiat, rsiat, ease (as many passes as tasks), a-prompt (experimental); the bounds
     finetune (lower) and joint (upper: all classes as one task)"""
@@ -133,7 +134,9 @@ class Run:
     vor: Vor | None = None
     data: str = "quickdraw"
     """quickdraw, quickdraw-dev, folder:PATH, shards:PATTERN (WebDataset tars), hf:NAME or hf:PATH
-    (Hugging Face), imagenet-r, imagenet-r:pilot, cifar-100, cub-200, cub-200:pilot or imagenet-a"""
+    (Hugging Face), imagenet-r, imagenet-r:pilot, cifar-100, cub-200, cub-200:pilot or imagenet-a;
+    of texts: texts:PATH (a table, folders), reuters, reuters:leads, reuters:all, reuters-dev,
+    clinc150, banking77, hwu64 or dbpedia"""
     tasks: Count = 10
     """number of tasks, as equal as the number of classes allows"""
     task_sizes: tuple[Count, ...] = ()
@@ -154,8 +157,8 @@ class Run:
     order: Literal["paper", "shuffled", "icarl", "natural"] = "paper"
     """class order: paper (seed 0 unshuffled), shuffled (seed 0 too), icarl (numpy, seed 1993)"""
     backbone: str = "embedded"
-    """embedded, small, base or large (DINOv2 with registers), a timm name with its tag, or a
-    .safetensors, .pth or .npz file"""
+    """embedded, small, base or large (DINOv2 with registers), a timm name with its tag, a
+    .safetensors, .pth or .npz file; or text, for texts"""
     num_heads: Annotated[int, Field(ge=0)] = 0
     """attention heads of the backbone; 0: as its file says, or one per 64 of its width"""
     transform: Transform = field(default_factory=Transform)
@@ -178,7 +181,8 @@ class Run:
     keep: Literal["last", "tasks"] = "last"
     """learned weights to keep: those after the last task, or those after every task as well"""
     cache: Annotated[float, Field(ge=0)] = 0.0
-    """GB of decoded images to keep on disk, so that later epochs decode nothing; 0 keeps none"""
+    """GB of decoded images to keep on disk, so that later epochs decode nothing, or of the features
+    of texts, for later runs; 0 keeps none"""
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads, 0 for torch's choice; another number may change the last bits of a result"""
     devices: Count = 1

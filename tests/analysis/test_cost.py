@@ -51,7 +51,7 @@ PARAMETERS = {
     "adam-adapter": ADAPTERS + FIRST_HEAD,
     "adam-ssf": SSF + FIRST_HEAD,
     "ranpac": ADAPTERS + FIRST_HEAD,
-    **dict.fromkeys(("loranpac", "klda", "randumb", "fecam", "anacp"), 0),
+    **dict.fromkeys(("loranpac", "klda", "randumb", "fecam", "anacp", "shapes"), 0),
     "slca": VIT + LINEAR,
     "l2": 12 * QKV + LINEAR,
     "apt": 24 * DIM + LINEAR,
@@ -62,6 +62,7 @@ PARAMETERS = {
 }
 MEANS = CLASSES * DIM
 RANK, N, N2 = 2000, 5000, 2000  # LoRanPAC's singular vectors, AnaCP's random features
+R = 384  # numbers in which shapes are measured
 
 
 def sums(width: int) -> int:
@@ -85,6 +86,8 @@ KEPT = {  # besides what was learned
     "klda": fourier(5000),
     "randumb": fourier(M),
     "fecam": CLASSES * (1 + DIM + DIM**2),
+    # As analytic, and of every class a sum and half of a symmetric matrix.
+    "shapes": sums(WIDTH) + CLASSES * (WIDTH + 1) + CLASSES * (R + R * (R + 1) // 2),
     # Two random layers, their heads, the sums of the first, and the Gaussians.
     "anacp": DIM * (N + N2) + N * DIM + N2 * CLASSES + N**2 + N * CLASSES + sums(DIM),
     "slca": MEANS + CLASSES * DIM**2 + LINEAR,  # Gaussians, and the aligned head
@@ -168,6 +171,11 @@ BEYOND = {
     "klda": (1, DIM * 5000 + 5000 * CLASSES),
     "randumb": (1, DIM * M + M * CLASSES),
     "fecam": (1, CLASSES * DIM**2),
+    # As analytic, the last depth in R directions, and these by each class's shape.
+    "shapes": (
+        1,
+        5 * (WIDTH - TOKENS * DIM) + WIDTH * CLASSES + 2 * DIM * R + CLASSES * R**2,
+    ),
     "anacp": (1, DIM * N + N * DIM + DIM * N2 + N2 * CLASSES),
     "slca": (1, HEAD),
     "l2": (1, HEAD),

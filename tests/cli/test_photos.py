@@ -73,13 +73,20 @@ def test_what_is_handed_on_predicts_the_same(world: Path, monkeypatch: pytest.Mo
     assert "pip install 'ovor[photos]'" in said
 
 
-def test_methods_that_need_a_vision_transformer_say_so(world: Path) -> None:
-    for method in ("ovor", "simplecil", "ranpac"):
+def test_methods_that_need_a_transformer_say_so(world: Path) -> None:
+    needed = {"ovor": "a transformer", "adam-ssf": "a vision transformer"}
+    for method, network in (needed | {"ranpac": "a vision transformer"}).items():
         said = refused("learn", "m.ovor", "first", "--backbone", "photos", "--method", method)
-        assert "needs a vision transformer" in said
+        assert f"needs {network}" in said
         assert "analytic" in said
     run = ("run", "--data", f"folder:{world / 'first'}", "--backbone", "photos", "--tasks", "2")
-    assert "can be tuned" in refused(*run, "--method", "analytic", "--method.tuning", "adapter")
+    said = refused(*run, "--method", "analytic", "--method.tuning", "adapter")
+    assert "leave the network as it is (--method.tuning none)" in said
+
+
+def test_class_means_are_learned_on_any_network(world: Path) -> None:
+    done("learn", "means.ovor", "first", "--backbone", "photos", "--method", "simplecil")
+    assert all(row["best"] for row in predictions("means.ovor"))
 
 
 def test_the_usual_backbone_is_what_the_method_can_use(

@@ -135,6 +135,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "klda": {"projection": 20},
     "randumb": {"projection": 20},
     "fecam": {},
+    "shapes": {},
     "anacp": {"projection": 20, "classifier": 20, "samples": 5},
     "simplecil repetition": {},
     "ranpac repetition": {"projection": 20},
@@ -144,7 +145,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "rsiat": {"samples": 20, "warm_up": 1},
     "ease": {},
 }
-UNTRAINED = ("simplecil", "loranpac", "klda", "randumb", "fecam", "anacp")
+UNTRAINED = ("simplecil", "loranpac", "klda", "randumb", "fecam", "anacp", "shapes")
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,13 @@ def test_the_performance_in_the_documents_is_the_measured_one() -> None:
     found = json.loads((ROOT / "docs/results/performance.json").read_text())
     assert not found["quick"]
     assert set(found["parts"]) == {*PARTS, *BY_NAME}
-    shown = {"performance": "performance", "data": "data", "scaling": "scaling", "ranks": "scaling"}
+    shown = {
+        "performance": "performance",
+        "data": "data",
+        "scaling": "scaling",
+        "ranks": "scaling",
+        "device": "browser-solving",
+    }
     for name, document in shown.items():
         assert TABLES["benchmarked"](name) in (ROOT / f"docs/{document}.md").read_text()
     assert TABLES["planned"]() in (ROOT / "docs/scaling.md").read_text()

@@ -240,3 +240,16 @@ def test_leave_one_out_distances_are_near_those_of_learning_without_the_image(ea
     truth = torch.cat([n.distances(x[i : i + 1]) * n.scale + n.level for i, n in enumerate(far)])
     assert (judged - truth).mean().abs() < 0.6 * truth.std()
     assert (judged - truth).mean().abs() < 0.3 * (seen - truth).mean().abs()
+
+
+def test_few_images_that_differ_in_half_of_their_features() -> None:
+    """LAPACK's quick way does not converge for some of these in single precision."""
+    width = 250
+    for seed in range(40, 110):
+        draw = torch.Generator().manual_seed(seed)
+        x = 20 * torch.randn(4, width, generator=draw)
+        x[:, ::2] = 3.3
+        moments = Moments.empty(width).grown(3)
+        moments.add(x, torch.tensor([0, 0, 1, 2]))
+        values = Spectrum.of(Scatter.of(moments)).values
+        assert int((values > 1e-3 * values.max()).sum()) == 3

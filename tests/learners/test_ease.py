@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ovor.config import Run
 from ovor.encoders import load_backbone
 from ovor.learners import build_learner
 from ovor.learners.ease import Ease, complement
@@ -124,3 +125,13 @@ def test_the_loss_is_of_the_newest_adapter_and_the_tasks_own_classes(tiny_backbo
     labels = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 0])
     expected = torch.nn.functional.cross_entropy(logits, labels)
     torch.testing.assert_close(learner.loss(IMAGES[0], labels), expected)
+
+
+def test_all_that_a_task_learns_is_in_its_optimiser(tiny_backbone: str) -> None:
+    learner = build(tiny_backbone, adapter_rate=30.0)
+    teach(learner, TASKS[:1])
+    learner.begin_task(2, (0, 1))
+    head, adapters = learner.optimizer(Run()).param_groups
+    assert (head["factor"], adapters["factor"]) == (1.0, 30.0)
+    every = [*head["params"], *adapters["params"]]
+    assert {id(p) for p in every} == {id(p) for p in learner.learnable()}

@@ -106,16 +106,18 @@ def test_at_the_start_of_a_task_nothing_holds(tiny_backbone: str) -> None:
     torch.testing.assert_close(learner.loss(IMAGES, LABELS), loss, rtol=1e-4, atol=1e-4)
 
 
-def test_the_projector_has_a_rate_and_a_decay_of_its_own(tiny_backbone: str) -> None:
-    learner = build(tiny_backbone, 2, samples=5, projector_slowdown=0.5, projector_decay=0.25)
+def test_projector_and_adapters_have_rates_of_their_own(tiny_backbone: str) -> None:
+    own = {"projector_slowdown": 0.5, "projector_decay": 0.25, "adapter_rate": 30.0}
+    learner = build(tiny_backbone, 2, samples=5, **own)
     assert learner.projector is not None
-    adapters, projector = learner.optimizer(Run(lr=0.1)).param_groups
+    head, adapters, projector = learner.optimizer(Run(lr=0.1)).param_groups
     assert projector["params"] == [*learner.projector.parameters()]
     assert (projector["factor"], projector["weight_decay"]) == (0.5, 0.25)
-    both = [*adapters["params"], *projector["params"]]
-    assert {id(p) for p in both} == {id(p) for p in learner.learnable()}
-    (alone,) = build(tiny_backbone, 1).optimizer(Run()).param_groups
-    assert alone["weight_decay"] == 1e-6
+    assert (head["factor"], adapters["factor"]) == (1.0, 30.0)
+    assert head["weight_decay"] == adapters["weight_decay"] == 1e-6
+    every = [*head["params"], *adapters["params"], *projector["params"]]
+    assert {id(p) for p in every} == {id(p) for p in learner.learnable()}
+    assert len(build(tiny_backbone, 1).optimizer(Run()).param_groups) == 2
 
 
 def test_inference_knows_no_projector(tiny_backbone: str) -> None:

@@ -66,7 +66,8 @@ class GridArguments:
     workers: Annotated[int | None, optional("INT")] = None
     """processes of each run that load images (the paper's data sets have 4, the drawings none)"""
     cache: Annotated[float, Field(ge=0)] = 0.0
-    """GB of decoded images to keep on disk, so that later epochs decode nothing"""
+    """GB of decoded images to keep on disk, so that later epochs decode nothing, or of the features
+    of texts"""
     jobs: Annotated[Count | None, optional("INT")] = None
     """runs at a time, each in a process with one thread: as many as there are cores, and on Ray or
     SLURM as many as they have room for"""

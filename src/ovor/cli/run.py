@@ -104,8 +104,8 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
         default=RunArguments(run=replace(base, method=method), options=options),
         config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
         prog="ovor run",
-        description="One experiment: a frozen ViT learns tasks of new classes, one after another. "
-        "Options of a method's own: ovor run --method NAME --help.",
+        description="One experiment: a frozen network learns tasks of new classes, one after "
+        "another. Options of a method's own: ovor run --method NAME --help.",
     )
     check_names(parsed, named, preset, base)
     # Through JSON and back, as run.json will have them: lists, not tuples.

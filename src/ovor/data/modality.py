@@ -58,6 +58,8 @@ class Modality(ABC):
     """is an item the same in every epoch, and are its features, whatever goes along with it?"""
     written: ClassVar[bool] = False
     """is it writing, which a form or JSON can hold, and which nothing must decode?"""
+    unit: ClassVar[str]
+    """what the size of a view is counted in"""
     at_once: ClassVar[int]
     """items that are predicted together, once it is under way"""
     input_name: ClassVar[str]
@@ -180,7 +182,7 @@ class Modality(ABC):
 class ImageModality(Modality):
     """Images, as files, in memory, and in all that holds them."""
 
-    words, at_once, input_name = WORDS["images"], 32, "images"
+    words, unit, at_once, input_name = WORDS["images"], "pixels", 32, "images"
 
     @staticmethod
     def seen(transform: Transform) -> str:

@@ -59,7 +59,7 @@ class ShiftedImages(Images):
     def image(self, index: int) -> Image.Image:
         image, strength = self.images.item(index), float(self.strengths[self.labels[index]])
         if not isinstance(image, Image.Image):
-            raise OvorError("Only images can look different from task to task: leave the shift out.")
+            raise OvorError("Only images can look different by task: leave the shift out.")
         if not strength:
             return image
         return inked(image, strength, self.sign) if self.kind == "ink" else dimmed(image, strength)

@@ -24,6 +24,7 @@ from ovor.learners.prompt import PromptLearner
 from ovor.learners.randumb import RanDumb
 from ovor.learners.ranpac import RanPac
 from ovor.learners.rsiat import Rsiat
+from ovor.learners.shapes import Shapes
 from ovor.learners.simplecil import SimpleCil
 from ovor.learners.slca import Slca
 from ovor.learners.ssiat import Ssiat
@@ -31,6 +32,7 @@ from ovor.prompts import PROMPTS
 
 LEARNERS: dict[str, type[Learner]] = {
     "analytic": Analytic,
+    "shapes": Shapes,
     "linear": LinearProbe,
     "simplecil": SimpleCil,
     "adam-finetune": AperFinetune,

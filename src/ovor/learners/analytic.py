@@ -134,11 +134,7 @@ class Analytic(FirstTaskTuning):
         # Cross-validation goes by the average class; where there are smaller ones, more is needed.
         ridge = choose_ridge(scatter, spectrum) * scatter.inequality
         mixture = Mixture.of(Discriminant.of(scatter, spectrum, ridge))
-        discriminant = mixture.discriminant
-        weights = discriminant.weights @ mixture.mixing
-        zero = torch.zeros(1, scatter.classes, dtype=torch.double)
-        bias = mixture.logits(zero, discriminant.lengths, scatter.counts)[0]
-        self.set_head(weights, bias - scatter.centre @ weights)
+        self.set_head(*linear_head(mixture))
         return mixture
 
     def set_head(self, weights: Tensor, bias: Tensor) -> None:
@@ -174,6 +170,15 @@ class Analytic(FirstTaskTuning):
             own = {name: rest.pop(f"outliers.{name}") for name in MOMENTS}
             self.outliers = Moments.of_state(own)
         super().load_learned_state(rest)
+
+
+def linear_head(mixture: Mixture) -> tuple[Tensor, Tensor]:
+    """Return the weights (p, C) and constants (C) by which features become a mixture's logits."""
+    discriminant, scatter = mixture.discriminant, mixture.discriminant.scatter
+    weights = discriminant.weights @ mixture.mixing
+    zero = torch.zeros(1, scatter.classes, dtype=torch.double)
+    bias = mixture.logits(zero, discriminant.lengths, scatter.counts)[0]
+    return weights, bias - scatter.centre @ weights
 
 
 def depths_read(options: AnalyticOptions, widths: Sequence[int]) -> list[int]:

@@ -5,6 +5,7 @@ regression with every class counted alike, which is better with many (docs/analy
 an image by the same C numbers, phi^T (S_w + ridge I)^-1 (mu_c - mean of the mu_c).
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -84,12 +85,25 @@ class Spectrum:
         """Return the axes of a scatter with the class means in it."""
         total = scatter.within + scatter.each * (scatter.deviations.T @ scatter.deviations)
         scale = (total.trace() / len(total)).clamp(min=1e-12)
-        values, vectors = torch.linalg.eigh((total / scale).float())
+        values, vectors = decomposed(total / scale)
         return cls(values.double().clamp(min=0) * scale, vectors)
 
     def squares(self, apart: Tensor) -> Tensor:
         """Return the squared length of each row along each axis."""
         return (apart.float() @ self.vectors).square_()
+
+
+def decomposed(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors, found in single precision unless LAPACK fails at that.
+
+    It does now and then, where few images differ: it gives up, or returns what are no numbers.
+    """
+    with suppress(RuntimeError):
+        values, vectors = torch.linalg.eigh(matrix.float())
+        if bool(values.isfinite().all() & vectors.isfinite().all()):
+            return values, vectors
+    values, vectors = torch.linalg.eigh(matrix)
+    return values, vectors.float()
 
 
 def choose_ridge(scatter: Scatter, spectrum: Spectrum) -> float:

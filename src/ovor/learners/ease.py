@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.config import STRICT, Run
+from ovor.config import STRICT, Positive, Run
 from ovor.data.batches import Batches
 from ovor.encoders import pet
 from ovor.encoders.vit import VisionTransformer
@@ -26,6 +26,9 @@ from ovor.seeds import WEIGHTS, generator
 
 @dataclass(frozen=True, config=STRICT)
 class EaseOptions(AdapterOptions):
+    adapter_rate: Positive = 1.0
+    """learning rate of the adapters over that of the head; in few steps on a small network they
+    hardly move at the same one"""
     others: Annotated[float, Field(ge=0)] = 0.1
     """the paper's alpha: weight of all other adapters' cosines beside those of a class's own"""
 
@@ -63,8 +66,14 @@ class Ease(Learner):
         pet.with_adapters(vit, self.options.bottleneck, draw)
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        head = [self.task_head, self.scale]
+        adapters = [p for p in self.networks[-1].parameters() if p.requires_grad]
+        groups = [
+            {"params": head, "factor": 1.0},
+            {"params": adapters, "factor": self.options.adapter_rate},
+        ]
         decay = self.options.weight_decay
-        return torch.optim.SGD(self.learnable(), lr=run.lr, momentum=0.9, weight_decay=decay)
+        return torch.optim.SGD(groups, lr=run.lr, momentum=0.9, weight_decay=decay)
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         network = self.networks[-1]

@@ -5,7 +5,7 @@ residual autoencoder follows how features move: they may move as far as it can t
 should be orthogonal to where it puts the means of old classes.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.config import STRICT, Count, Positive, Run
+from ovor.config import STRICT, Count, Positive
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast
 from ovor.learners.cosine import cosines
@@ -50,7 +50,7 @@ class RsiatOptions(SsiatOptions):
     code: Count = 384
     """width of the projector's middle"""
     projector_slowdown: Positive = 0.025
-    """learning rate of the projector over that of the adapters"""
+    """learning rate of the projector over that of the head"""
     projector_decay: Weight = 4e-3
     """weight decay of the projector"""
 
@@ -77,19 +77,15 @@ class Rsiat(Ssiat):
     def begin_epoch(self, epoch: int) -> None:
         self.warmth = min(1.0, epoch / self.options.warm_up) if self.options.warm_up else 1.0
 
-    def optimizer(self, run: Run) -> torch.optim.Optimizer:
-        options = self.options
-        projecting = [] if self.projector is None else list(self.projector.parameters())
-        others = [p for p in self.learnable() if all(p is not one for one in projecting)]
-        groups = [
-            {"params": others, "weight_decay": options.weight_decay, "factor": 1.0},
-            {
-                "params": projecting,
-                "weight_decay": options.projector_decay,
-                "factor": options.projector_slowdown,
-            },
-        ]
-        return torch.optim.SGD([group for group in groups if group["params"]], run.lr, momentum=0.9)
+    def groups(self) -> list[dict[str, Any]]:
+        if self.projector is None:
+            return super().groups()
+        projecting = {
+            "params": [*self.projector.parameters()],
+            "factor": self.options.projector_slowdown,
+            "weight_decay": self.options.projector_decay,
+        }
+        return [*super().groups(), projecting]
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         options, features = self.options, self.features(images)

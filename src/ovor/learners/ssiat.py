@@ -31,6 +31,9 @@ class SsiatOptions:
     """width of the adapters"""
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
     """of SGD"""
+    adapter_rate: Positive = 1.0
+    """learning rate of the adapters over that of the head; in few steps on a small network they
+    hardly move at the same one"""
     later: Annotated[float, Field(gt=0)] = 0.5
     """epochs of later tasks over those of the first"""
     scale: Positive = 20.0
@@ -101,7 +104,14 @@ class Ssiat(Learner):
 
     def optimizer(self, run: Run) -> torch.optim.Optimizer:
         decay = self.options.weight_decay
-        return torch.optim.SGD(self.learnable(), lr=run.lr, momentum=0.9, weight_decay=decay)
+        return torch.optim.SGD(self.groups(), lr=run.lr, momentum=0.9, weight_decay=decay)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return what the task trains, the adapters at a rate of their own."""
+        return [
+            {"params": [self.head.tasks[-1]], "factor": 1.0},
+            {"params": [*self.adapters().values()], "factor": self.options.adapter_rate},
+        ]
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         return self.class_loss(self.features(images), labels)

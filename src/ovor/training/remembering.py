@@ -18,6 +18,7 @@ from ovor.data.cache import admitted, written
 from ovor.encoders.base import Encoder
 
 FOLDER = "~/.cache/ovor/features"
+SCHEMA = 2  # to be raised when an encoder makes other features of the same input
 
 
 class Remembering(Encoder):
@@ -49,7 +50,7 @@ class Remembering(Encoder):
 
     def depths(self, inputs: Tensor, which: Collection[int]) -> Tensor:
         """Return the features at these depths, computed for inputs alone that are new."""
-        said = f"{self.sha256} {inputs.dtype} {tuple(inputs.shape[1:])} ".encode()
+        said = f"{SCHEMA} {self.sha256} {inputs.dtype} {tuple(inputs.shape[1:])} ".encode()
         keys = [hashlib.sha256(said + row.cpu().numpy().tobytes()).digest() for row in inputs]
         new = {
             key: row for row, key in enumerate(keys) if key not in self.known and not self.read(key)

@@ -9,6 +9,8 @@ import struct
 import numpy as np
 import pytest
 
+from ovor.classifier.verdict import interval
+
 from .page import Device, SaidError, as_sent
 
 DRAW = random.Random(0)
@@ -83,3 +85,9 @@ def test_rounding(device: Device) -> None:
     )
     shown = [91.1, 100.0, 8.0, 0.1, 1234567.0, 0.00001, 0.0, 12.345678]
     assert device.call_each("rounding", "short", [[x] for x in shown]) == [f"{x:g}" for x in shown]
+
+
+def test_intervals(device: Device) -> None:
+    asked = [(right, images) for images in range(40) for right in range(images + 1)]
+    found = device.call_each("report", "interval", asked)
+    assert found == [interval(right, images) for right, images in asked]

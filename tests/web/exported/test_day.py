@@ -67,7 +67,7 @@ def test_a_day_without_a_network(browser: Browser, drawings_page: Path, tmp_path
         page.reload()
         ready(page)
         expect(page.locator("#about")).to_have_text("Knows nothing yet")
-        expect(page.locator(".device")).to_contain_text("No image leaves this device.")
+        expect(page.locator(".device")).to_contain_text("Images stay on this device")
 
         teach(page, first, "banana (16), fish (16) and sun (16).")
         expect(page.locator("#outcome")).to_contain_text("Of new images like these expect")

@@ -81,12 +81,12 @@ export function startAsking(place, take) {
   const start = button("Start the camera", { class: "main", id: "camera-start" });
   const shoot = button("Take a picture", { class: "main", hidden: true });
   const stop = button("Stop the camera", { hidden: true });
-  const said = el("div", { class: "camera-answer", role: "group", "aria-label": "What it says of what the camera sees", hidden: true });
+  const said = el("div", { class: "camera-answer", role: "group", "aria-label": "What it says of what the camera sees" });
   const wrong = el("p", { class: "error", role: "alert", hidden: true });
   const video = picture();
-  video.hidden = true;
+  const both = el("div", { class: "camera-both", hidden: true }, video, said);
   const camera = new Camera(video, (on, words = "") => {
-    for (const node of [video, shoot, stop, said]) node.hidden = !on;
+    for (const node of [both, shoot, stop]) node.hidden = !on;
     start.hidden = on;
     wrong.textContent = words;
     wrong.hidden = !words;
@@ -98,7 +98,7 @@ export function startAsking(place, take) {
     start.focus();
   });
   shoot.addEventListener("click", async () => take(await camera.picture()));
-  place.append(el("div", { class: "camera-both" }, video, said), wrong, el("div", { class: "buttons" }, start, shoot, stop));
+  place.append(both, wrong, el("div", { class: "buttons" }, start, shoot, stop));
 }
 
 /** One question after the other, as long as the camera runs: never more than one under way. */

@@ -57,7 +57,6 @@ function curve(model, lines) {
 }
 
 function missing(behind, model) {
-  if (backend.onDevice) return el("p", { class: "note", text: "No images are kept here to ask again, so what was forgotten is not measured. Save the model, and let `ovor evaluate` measure it with images that it has not learned from." });
   const which = behind.length === classesOf(model).length ? "its classes" : namesOf(behind);
   return el(
     "p",
@@ -136,7 +135,7 @@ export function startMemory() {
     byId("memory-words").textContent = summary(model);
     byId("memory-scale").hidden = !classesOf(model).some(({ name, expected }) => expected != null || askedNow(model, name));
     byId("memory-hint").textContent = model.exact ? EXACT : SET_ASIDE;
-    byId("remembers").hidden = !model.lessons.length;
+    byId("remembers").hidden = !model.lessons.length || Boolean(backend.onDevice); // where none are asked again
     byId("curve").replaceChildren(...curve(model, lines));
     if (open) byId("curve").querySelector("details")?.setAttribute("open", "");
     byId("lessons").replaceChildren(...model.lessons.map((lesson) => lessonCard(model, lesson)));

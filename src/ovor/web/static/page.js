@@ -46,7 +46,7 @@ function showModel(model) {
     ? `Knows ${counted(classes.length, "class", "classes")}: ${classes.map(({ name }) => name).join(", ")}`
     : "Knows nothing yet";
   byId("facts").hidden = !classes.length;
-  byId("facts").textContent = `The model has ${megabytes(1e6 * model.megabytes)}, and no image in it. What turns images into numbers: ${model.backbone}.`;
+  byId("facts").textContent = `The model has ${model.megabytes ? `${megabytes(1e6 * model.megabytes)}, and ` : ""}no image in it. What turns images into numbers: ${model.backbone}.`;
   byId("model-undo").disabled = model.can_undo === false;
   showView();
 }

@@ -2,7 +2,7 @@
 // is adding and subtracting sums. Each gives another state; the one that it is given stays as it is.
 
 import { Refused } from "./errors.js";
-import { FEATURE_STEPS, Moments } from "./moments.js";
+import { FEATURE_STEPS } from "./moments.js";
 import { asName, checkName, checkNewNames, quoted, rowsOf } from "./names.js";
 import { short } from "./rounding.js";
 import { hex } from "./sha256.js";
@@ -37,11 +37,11 @@ export function unlearned(kernel, state, given, progress) {
   checkEnough(rows, state.moments.counts, names);
   const features = gridOf(all, width);
   all.forEach(({ key, image }, i) => checkLearned(state.digests, key, rows[i], image, names));
-  const taken = Moments.empty(width, names.length).plusImages(kernel, features, rows);
   const gone = new Set(all.map(({ key }) => key));
   const digests = state.digests && new Map([...state.digests].filter(([key]) => !gone.has(key)));
   const tasks = withFewer(state.tasks, rows.map((row) => names[row]));
-  return changed(kernel, state, { moments: state.moments.minus(taken), tasks, digests }, progress);
+  const moments = state.moments.plusImages(kernel, features, rows, rows.map(() => -1));
+  return changed(kernel, state, { moments, tasks, digests }, progress);
 }
 
 /** Count an image as another class: one that was learned as `was`, or a new one without it. */
@@ -55,18 +55,20 @@ export function corrected(kernel, state, features, digest, given, { was = null, 
   if (from !== null && names[from] === name) throw new Refused(`The images are ${quoted(name)} already: give another class.`);
   if (from !== null) checkEnough([from], state.moments.counts, names);
   const row = names.includes(name) ? names.indexOf(name) : names.length;
-  const classes = Math.max(row + 1, names.length);
   const grid = gridOf([{ features, image: "this image" }], width);
-  const one = Moments.empty(width, classes).plusImages(kernel, grid, [row]);
-  let moments = state.moments.grown(classes - names.length).plus(one, [...one.counts.keys()]);
+  let moments = state.moments.grown(row < names.length ? 0 : 1);
   let { digests, tasks } = state;
   const key = digest ? hex(digest) : null;
+  if (digests && !key) throw new Refused("This model knows images by their digests: give that too.");
   if (from !== null) {
     checkLearned(digests, key, from, "this image", names);
-    moments = moments.minus(Moments.empty(width, classes).plusImages(kernel, grid, [from]));
+    moments = moments.moved(grid, from, row);
     tasks = withFewer(tasks, [names[from]]);
-  } else if (digests?.has(key)) {
-    throw new Refused(`This image was learned before, as ${quoted(names[digests.get(key)])}: say so, or leave it out.`);
+  } else {
+    if (digests?.has(key)) {
+      throw new Refused(`This image was learned before, as ${quoted(names[digests.get(key)])}: say so, or leave it out.`);
+    }
+    moments = moments.plusImages(kernel, grid, [row]);
   }
   digests = digests && new Map([...digests, [key, row]]);
   return changed(kernel, state, { moments, tasks: withMore(tasks, new Map([[name, 1]])), digests }, progress);
@@ -103,7 +105,10 @@ export function renamed(state, given, to, yes) {
 
 /** Add what another model has learned, which must have been with the same encoder. */
 export function merged(kernel, state, other, yes, progress) {
-  if (!other.state.moments) throw new Refused("This file is for predicting only, without the sums that merging needs: use the model that it was exported from.");
+  if (!other.state.moments) {
+    const remedy = "use the model that it was exported from";
+    throw new Refused(`This file is for predicting only, without the sums that merging needs: ${remedy}.`);
+  }
   const theirs = namesOf(other.state.tasks);
   const names = namesOf(state.tasks);
   checkNewNames(theirs, names, yes);

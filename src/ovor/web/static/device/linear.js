@@ -1,5 +1,7 @@
 // Matrices in double precision, row after row, by the kernel.
 
+const BLOCK = 32;
+
 /** The rows become columns. */
 export function transposed(a, rows, columns) {
   const found = new a.constructor(a.length);
@@ -7,9 +9,15 @@ export function transposed(a, rows, columns) {
   return found;
 }
 
-/** Make what is above the diagonal the same as what is below. */
-export function mirror(a, n) {
-  for (let i = 0; i < n; i += 1) for (let j = 0; j < i; j += 1) a[j * n + i] = a[i * n + j];
+/** Make what is above the diagonal the same as what is below; by blocks, which stay near the processor. */
+function mirror(a, n) {
+  for (let rows = 0; rows < n; rows += BLOCK) {
+    for (let columns = 0; columns <= rows; columns += BLOCK) {
+      for (let i = rows; i < Math.min(rows + BLOCK, n); i += 1) {
+        for (let j = columns; j < Math.min(columns + BLOCK, i); j += 1) a[j * n + i] = a[i * n + j];
+      }
+    }
+  }
   return a;
 }
 

@@ -47,7 +47,7 @@ export class Moments {
     return this.with({ counts, sums });
   }
 
-  /** The sums with images of these rows (their features on the grid, one after the other). */
+  /** The sums with images of these rows, on the grid and one after the other; negative weights take them back. */
   plusImages(kernel, features, rows, weights = null) {
     const { width } = this;
     const [counts, sums] = [this.counts.slice(), this.sums.slice()];
@@ -72,10 +72,17 @@ export class Moments {
     return this.with({ counts, sums, second, gone: this.gone.map((x, i) => x + other.gone[i]) });
   }
 
-  /** The sums without those of some images. */
-  minus(taken) {
-    const less = (name) => this[name].map((x, i) => x - taken[name][i]);
-    return this.with({ counts: less("counts"), sums: less("sums"), second: less("second") });
+  /** The sums with an image (on the grid) as another class than it was; what is of all stays. */
+  moved(features, from, to) {
+    const { width } = this;
+    const [counts, sums] = [this.counts.slice(), this.sums.slice()];
+    counts[from] -= 1;
+    counts[to] += 1;
+    for (let j = 0; j < width; j += 1) {
+      sums[from * width + j] -= features[j];
+      sums[to * width + j] += features[j];
+    }
+    return this.with({ counts, sums });
   }
 
   /** The same without a class; how its images scatter around their mean stays, unless none is left. */

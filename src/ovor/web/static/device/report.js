@@ -13,7 +13,7 @@ const GOOD = 0.75; // of the way from guessing to perfect
 const POOR = 0.4;
 const MUCH = 5; // points that older classes lost on average, for a lesson not to be good
 const FEW = 20; // points between the ends of an interval that is called wide
-const NORMAL = 1.96;
+const NORMAL = 1.959963984540054; // standard deviations that 95 % are within
 
 /** All that judging a lesson's images says; `shares` are probabilities by image, `taught` the lesson's classes. */
 export function lessonReport({ shares, rows, names, counts, where, taught }) {
@@ -71,7 +71,7 @@ function ofClass(row, names, images, answers) {
 const percent = (right, images) => (images ? rounded(100 * (right / images), 1) : null);
 
 /** The percentages between which the true share lies, 19 times of 20: Wilson's interval. */
-function interval(right, images) {
+export function interval(right, images) {
   if (!images) return null;
   const [share, weight] = [right / images, NORMAL ** 2 / images];
   const middle = (share + weight / 2) / (1 + weight);

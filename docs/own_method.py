@@ -1,0 +1,213 @@
+"""What was tried for a method of our own, on development data alone: docs/results/own-method.json.
+
+python -m docs.own_method                 every part
+python -m docs.own_method ideas few       only these; the others' figures stay, and so do those of
+                                          ideas that were measured (remove them from the file)
+python -m docs.own_method photographs --package FILE
+
+Parts: ideas (each against `analytic`, on the drawings of `quickdraw-dev`, all 100 of a class in
+five folds, each a test once), few (images of a class), photographs (CIFAR-10's training images, 100
+of a class learned and 100 others asked, five draws; docs/photos.py), tuning (the first task tunes
+the network; ten minutes). No figure is of a benchmark class.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from docs.cifar_10 import CLASSES, fetched, load
+from docs.features import accuracy
+from docs.own_ideas import (
+    FOLDS,
+    TOKENS,
+    Fold,
+    Idea,
+    Pools,
+    analytic,
+    clusters,
+    folds,
+    kernel,
+    shapes,
+    together,
+    with_more,
+)
+from ovor import Classifier
+from ovor.data.images import Pictures
+from ovor.data.loader import test_batches
+from ovor.data.transforms import normalised
+from ovor.encoders import load_backbone
+from ovor.encoders.base import Encoder
+from ovor.experiments.folder import Folder
+from ovor.experiments.runner import execute
+from ovor.learners import build_learner
+from ovor.presets import settings
+
+FILE = Path(__file__).parent / "results/own-method.json"
+SIZES = (5, 10, 20, 40)
+
+
+def measured(idea: Idea, parts: list[Fold]) -> list[float]:
+    return [round(accuracy(idea(fold), fold.truth), 3) for fold in parts]
+
+
+def ideas() -> dict[str, list[float]]:
+    """Return the accuracy of every idea in each fold; those that have figures already keep them."""
+    pools, embedded = Pools(), load_backbone("embedded").vit
+    usual, unfaded = pools.read(), pools.read(fading=1.0)
+
+    def views(*changes: Callable[[Any], Any]) -> Idea:
+        seen: list[Any] = []  # made when first asked for, and for all folds
+
+        def ask(fold: Fold) -> Any:
+            seen.extend([] if seen else [Pools(one).read() for one in changes])
+            return with_more(usual, *seen)(fold)
+
+        return ask
+
+    def flip(image: Image.Image) -> Image.Image:
+        return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+    tried: dict[str, Idea] = {
+        "analytic": analytic(usual),
+        "shapes": shapes(unfaded, embedded),
+        "shapes, one for all": shapes(unfaded, embedded, trust=1e9),
+        "shapes, each class by itself": shapes(unfaded, embedded, trust=20.0),
+        "shapes, in 192 directions": shapes(unfaded, embedded, shape=192),
+        "shapes, in 96 directions": shapes(unfaded, embedded, shape=96),
+        "distances by shape alone": shapes(unfaded, embedded, weight=1e6),
+        "a third of the ridge": analytic(usual, 1 / 3),
+        "three times the ridge": analytic(usual, 3.0),
+        "three ridges together": together(*(analytic(usual, r) for r in (0.1, 1.0, 10.0))),
+        "flipped drawings too": views(flip),
+        "six depths": analytic(pools.read(blocks=(0, 1, 2, 3, 4, 5))),
+        "drawings turned by 10 degrees too": views(turned(-10), turned(10)),
+        "two clusters a class": clusters(usual, 2),
+        "a Gaussian kernel": kernel(usual, 0.1, 0.01),
+        "maximum and deviation of the patches too": analytic(pools.read(TOKENS[:4])),
+    }
+    parts, found = folds(pools.labels), kept().get("ideas", {})
+    for name, idea in tried.items():
+        if name not in found:
+            found[name] = measured(idea, parts)
+            keep("ideas", found)
+            print(f"{name}: {fmean(found[name]):.2f}", flush=True)
+    return {name: found[name] for name in tried}
+
+
+def turned(degrees: float) -> Callable[[Any], Any]:
+    return lambda image: image.rotate(degrees, Image.Resampling.BILINEAR)
+
+
+def kept() -> dict[str, dict[str, list[float]]]:
+    """Return what was measured before."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {}  # type: ignore[no-any-return]
+
+
+def keep(part: str, values: dict[str, list[float]]) -> None:
+    """Write down a part; the others stay."""
+    FILE.write_text(json.dumps({**kept(), part: values}, indent=1) + "\n")
+
+
+def few() -> dict[str, list[float]]:
+    """Return how analytic and shapes do with few images of a class."""
+    pools, embedded = Pools(), load_backbone("embedded").vit
+    usual, unfaded = pools.read(), pools.read(fading=1.0)
+    found = {}
+    for each in SIZES:
+        parts = folds(pools.labels, each)
+        found[f"analytic, {each}"] = measured(analytic(usual), parts)
+        found[f"shapes, {each}"] = measured(shapes(unfaded, embedded), parts)
+    return found
+
+
+def photographs(package: Path | None) -> dict[str, list[float]]:
+    """Return how both do on photographs that a test has never seen: CIFAR-10's training images."""
+    train, _ = load(fetched(package))
+    model = Classifier("photos")
+    encoder, transform = model.network().encoder, model.transform()
+    found: dict[str, list[float]] = {"analytic": [], "shapes": []}
+    for seed in range(FOLDS):
+        chosen = train.chosen(list(range(len(CLASSES))), 200, seed)
+        labels = np.repeat(np.arange(10), 200)
+        features, truth = encoded(encoder, transform, chosen.images(), labels)
+        within = torch.arange(200).repeat(10)
+        fold = Fold(truth, torch.nonzero(within < 100)[:, 0], torch.nonzero(within >= 100)[:, 0])
+        for name, options in (("analytic", {"weight": 0.0}), ("shapes", {})):
+            idea = shapes(features.double(), encoder, **options)
+            found[name] += measured(idea, [fold])
+    return found
+
+
+@torch.no_grad()
+def encoded(encoder: Encoder, transform: Any, images: list[Any], labels: Any) -> tuple[Any, Any]:
+    """Return the features of photographs, and their labels."""
+    learner = build_learner("shapes", {}, encoder, nullcontext).eval()
+    pictures = Pictures(images, labels)
+    batches = test_batches(
+        pictures, np.arange(len(images)), labels, transform, batch_size=8, workers=0
+    )
+    found = [learner.features(normalised(pixels, transform)) for pixels, _ in batches]
+    return torch.cat(found), torch.from_numpy(labels)
+
+
+def tuning() -> dict[str, list[float]]:
+    """Return analytic with a network that the first of five tasks tuned, by seed, and without."""
+    found = {}
+    for way in ("none", "adapter", "ssf"):
+        usual = settings("quickdraw-dev", "analytic")
+        run = replace(usual, options={**usual.options, "tuning": way}, threads=1)
+        found[f"first task tunes: {way}"] = []
+        for seed in range(FOLDS):
+            with TemporaryDirectory() as folder:
+                result = execute(replace(run, seed=seed), Folder(Path(folder)))
+            found[f"first task tunes: {way}"].append(round(result["metrics"]["A_T"], 3))
+    return found
+
+
+def as_markdown(part: dict[str, list[float]]) -> str:
+    """Return a table of means and deviations, and of the differences to `analytic`.
+
+    Or, where the rows are of several sizes, to `analytic` with as many images.
+    """
+    lines = ["|  | accuracy % | beside analytic |", "|---|---|---|"]
+    for name, values in part.items():
+        _, _, size = name.partition(", ")
+        other = f"analytic, {size}" if f"analytic, {size}" in part else next(iter(part))
+        apart = [a - b for a, b in zip(values, part[other], strict=True)]
+        gain = "" if name == other else f"{fmean(apart):+.1f} ± {pstdev(apart):.1f}"
+        lines.append(f"| {name} | {fmean(values):.1f} ± {pstdev(values):.1f} | {gain} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = ("ideas", "few", "photographs", "tuning")
+    parser.add_argument("parts", nargs="*", help="some of " + ", ".join(names))
+    parser.add_argument("--package", type=Path, help="a copy of the npm package's .tgz")
+    arguments = parser.parse_args()
+    for name in arguments.parts or names:
+        part = photographs(arguments.package) if name == "photographs" else PARTS[name]()
+        keep(name, part)
+        print(as_markdown(part))
+
+
+PARTS: dict[str, Callable[[], dict[str, list[float]]]] = {
+    "ideas": ideas,
+    "few": few,
+    "tuning": tuning,
+}
+
+if __name__ == "__main__":
+    main()
