@@ -31,8 +31,8 @@ STRIPS = {
 class Camera:
     """Takes each state at the desk and on the phone, and puts those of the phone in rows."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, page: Page, prefix: str = "page") -> None:
+        self.page, self.prefix = page, prefix
         self.phones: dict[tuple[str, str], bytes] = {}
 
     def take(self, name: str) -> None:
@@ -50,14 +50,14 @@ class Camera:
             height: int = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({**DESK, "height": height})  # so that nothing sticks half-way
             page.wait_for_timeout(600)
-            keep(page.screenshot(), f"page-{name}-{scheme}")
+            keep(page.screenshot(), f"{self.prefix}-{name}-{scheme}")
         page.emulate_media(color_scheme="light")
 
-    def keep_phones(self) -> None:
+    def keep_phones(self, strips: dict[str, tuple[str, ...]]) -> None:
         for scheme in SCHEMES:
-            for name, states in STRIPS.items():
+            for name, states in strips.items():
                 shots = [self.phones[state, scheme] for state in states]
-                keep(side_by_side(shots), f"page-{name}-{scheme}")
+                keep(side_by_side(shots), f"{self.prefix}-{name}-{scheme}")
 
 
 def page_pictures(browser: Browser) -> None:
@@ -65,7 +65,8 @@ def page_pictures(browser: Browser) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         exam = draw(root / "exam", [*FIRST, *SECOND], 10, first=70)
-        with serving(root, exam) as address:
+        options = ("garden.ovor", "--backbone", "embedded", "--exam", str(exam))
+        with serving(root, *options) as address:
             page = browser.new_page(base_url=address, viewport=DESK)
             page.goto("/")
             camera = Camera(page)
@@ -74,14 +75,13 @@ def page_pictures(browser: Browser) -> None:
             lessons(camera, root)
             answers(camera, root)
             inbox(camera, root)
-            camera.keep_phones()
+            camera.keep_phones(STRIPS)
 
 
 @contextmanager
-def serving(folder: Path, exam: Path) -> Iterator[str]:
+def serving(folder: Path, *options: str) -> Iterator[str]:
     """Run `ovor serve` on a model that is not there yet, and give its address."""
-    options = ["--backbone", "embedded", "--port", "0", "--exam", str(exam)]
-    command = [sys.executable, "-m", "ovor", "serve", "garden.ovor", *options]
+    command = [sys.executable, "-m", "ovor", "serve", *options, "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout

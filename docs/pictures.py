@@ -4,7 +4,7 @@ Light and dark, in Chromium; they go to docs/figures. Those of the report are of
 runs/demo/report.html, which `make demo` makes, the differences of
 docs/results/report-main-table.html, and those of an evaluation of a model that is taught here.
 
-    PYTHONPATH=tests python -m docs.pictures [report] [evaluation] [page] [browser]
+    PYTHONPATH=tests python -m docs.pictures [report] [evaluation] [page] [texts] [browser]
 """
 
 import subprocess
@@ -19,6 +19,7 @@ from chromium import browsing
 from docs.exported_pictures import exported_pictures
 from docs.page_pictures import page_pictures
 from docs.picture_file import SCHEMES, keep
+from docs.text_pictures import text_pictures
 from drawings import draw
 from ovor import Classifier
 
@@ -82,6 +83,7 @@ PICTURES = {
     "report": report_pictures,
     "evaluation": evaluation_pictures,
     "page": page_pictures,
+    "texts": text_pictures,
     "browser": exported_pictures,
 }
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import negative_data_rejection
 from schemathesis.transport.serialization import Binary
 
+from ovor import Classifier
+from small_texts import csv_of, text_folder
+
 from .live import Live, drawn, serving
 
 # A description cannot say what a picture is, so examples of valid data are made of some.
 PICTURES = [drawn("banana", 1)[0], drawn("candle", 1)[0]]
 schemathesis.openapi.format("binary", st.sampled_from(PICTURES))
 MODEL: list[bytes] = []
+TEXT_MODEL: list[bytes] = []
 QUICK = settings(
     max_examples=25,
     derandomize=True,
@@ -37,6 +42,21 @@ def complete(body: Any) -> None:
     if isinstance(images, list) and isinstance(labels, list) and images and labels:
         images += [PICTURES[0]] * (len(labels) - len(images))
         labels += ["x"] * (len(images) - len(labels))
+
+
+def complete_texts(body: Any) -> None:
+    """The same for texts, their labels and tables."""
+    if not isinstance(body, dict):
+        return
+    for name, content in (("model", TEXT_MODEL), ("table", [b"text,label\na b,x\n"])):
+        if getattr(body.get(name), "data", None) in PICTURES:
+            body[name] = Binary(content[0])
+    given, labels = body.get("texts"), body.get("labels")
+    if isinstance(given, list) and isinstance(labels, list) and given and labels:
+        given += ["a text"] * (len(labels) - len(given))
+        labels += ["x"] * (len(given) - len(labels))
+    elif isinstance(body.get("table"), Binary):
+        body.pop("labels", None)
 
 
 def texts(body: Any) -> bool:
@@ -64,6 +84,27 @@ def api(described: Live) -> Any:
 schema = schemathesis.pytest.from_fixture("api")
 
 
+@pytest.fixture(scope="module")
+def described_texts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    folder = tmp_path_factory.mktemp("described-texts")
+    text_folder(folder / "small")
+    with chdir(folder):
+        Classifier("text:small", device="cpu").learn(csv_of(Path("t.csv"))).save("m.ovor")
+    TEXT_MODEL.append((folder / "m.ovor").read_bytes())
+    with serving(folder, "--max-seconds", "5") as found:
+        yield found
+        assert "Traceback" not in found.said()
+        assert "mistake in ovor" not in found.said()
+
+
+@pytest.fixture(scope="module")
+def api_of_texts(described_texts: Live) -> Any:
+    return schemathesis.openapi.from_url(f"{described_texts.url}/openapi.json")
+
+
+schema_of_texts = schemathesis.pytest.from_fixture("api_of_texts")
+
+
 @schema.parametrize()
 @QUICK
 def test_the_description_is_kept(case: Any) -> None:
@@ -71,3 +112,11 @@ def test_the_description_is_kept(case: Any) -> None:
     case.call_and_validate(
         timeout=30, excluded_checks=[] if texts(case.body) else [negative_data_rejection]
     )
+
+
+@schema_of_texts.parametrize()
+@QUICK
+def test_the_description_is_kept_with_texts(case: Any) -> None:
+    complete_texts(case.body)
+    form = "multipart" in str(case.media_type)  # in which everything is a text
+    case.call_and_validate(timeout=30, excluded_checks=[negative_data_rejection] if form else [])
