@@ -11,12 +11,14 @@ from command import ovor
 from drawings import draw
 from ovor import Classifier
 from ovor.data.images import to_image
+from ovor.data.modality import IMAGES
 from ovor.metrics import wilson
 from ovor.report import page
 from ovor.report.evaluation import Subject, report_on, subject_of
 from ovor.report.pictures import thumbnail
 from report.test_browser import CUT_OFF, MARKS, SCALED, is_dark, opened
 from report.test_report import LOADED, Page
+from small_texts import TICKETS, csv_of, text_folder
 
 TAUGHT = (["circle", "square"], ["map", "postcard"])
 CLASSES = [name for names in TAUGHT for name in names]
@@ -90,6 +92,7 @@ def test_an_export_tells_no_counts(garden: Path) -> None:
     class Export:
         classes_ = Classifier.load(garden / "garden.ovor").classes_
         task_sizes_ = (2, 2)
+        reads = IMAGES
 
     subject = subject_of(Export(), "garden.onnx", "kept")  # type: ignore[arg-type]
     assert subject.lessons == [
@@ -153,3 +156,19 @@ def test_a_page_that_cannot_be_written_does_not_cost_the_result(garden: Path) ->
     assert json.loads(done.stdout)["images"] == 48
     assert done.stderr.splitlines()[-1].startswith("ovor: kept")
     assert "Traceback" not in done.stderr
+
+
+def test_a_page_about_texts_speaks_of_texts_and_quotes_them(tmp_path: Path) -> None:
+    text_folder(tmp_path / "small")
+    model = Classifier(f"text:{tmp_path / 'small'}", device="cpu")
+    model.learn(csv_of(tmp_path / "t.csv")).save(tmp_path / "m.ovor")
+    strange = "<script>alert(1)</script> where is my parcel"
+    csv_of(tmp_path / "kept.csv", {"account": [*TICKETS["account"], strange]})
+    done = ovor("evaluate", "m.ovor", "kept.csv", "--report", "page.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = (tmp_path / "page.html").read_text()
+    shown = content.partition("<body")[2].partition("<script")[0]
+    assert "7 texts of 1 classes" in shown
+    assert "image" not in shown.lower()
+    assert '"texts":[7]' in content.replace(" ", "")  # also in the data of the charts
+    assert "<blockquote>&lt;script&gt;alert(1)&lt;/script&gt; where is my parcel" in shown

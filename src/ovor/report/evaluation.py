@@ -141,7 +141,7 @@ def by_class(found: Found) -> Section:
     )
     if len(rows) > MOST_ROWS:
         words += f" The {MOST_ROWS} worst are drawn; the table has all."
-    chart = charts.class_bars(rows[:MOST_ROWS], found["chance"])
+    chart = charts.class_bars(rows[:MOST_ROWS], found["chance"], found["reads"])
     return Section("Class by class", [words], [class_table(rows, found["reads"])], [chart])
 
 
@@ -150,8 +150,8 @@ def class_records(found: Found) -> Records:
     rows = []
     for one in found["classes"]:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
-        row = {"class": one["class"], "images": one["images"], "right": rounded(one["accuracy"], 1)}
-        row |= {"low": rounded(low), "high": rounded(high)}
+        row = {"class": one["class"], found["reads"]: one["images"]}
+        row |= {"right": rounded(one["accuracy"], 1), "low": rounded(low), "high": rounded(high)}
         rows.append({**row, "called unknown": rounded(one["called_unknown"], 1)})
     return sorted(rows, key=lambda row: row["right"])
 
@@ -160,7 +160,7 @@ def class_table(rows: Records, many: str) -> Table:
     cells = [
         [
             name_cell(row["class"]),
-            Cell(f"{row['images']:,}", row["images"]),
+            Cell(f"{row[many]:,}", row[many]),
             Cell(f"{row['right']:.1f}", row["right"]),
             Cell(f"{row['low']:.0f} to {row['high']:.0f}"),
             Cell(f"{row['called unknown']:.1f}", row["called unknown"]),
@@ -217,7 +217,7 @@ def calibration(found: Found) -> Section | None:
         low, high = wilson(one["accuracy"] / 100 * one["images"], one["images"])
         rows.append(
             {
-                "images": one["images"],
+                found["reads"]: one["images"],
                 "confidence": rounded(one["confidence"], 1),
                 "right": rounded(one["accuracy"], 1),
                 "low": rounded(low),
@@ -232,7 +232,7 @@ def calibration(found: Found) -> Section | None:
         f"sure. Bar by bar the two are {known['error']:.1f} points apart; so few "
         f"{found['reads']} would give {known['by_chance']:.1f} by chance alone."
     )
-    return Section("How sure it is", [words], charts=[charts.calibration(rows)])
+    return Section("How sure it is", [words], charts=[charts.calibration(rows, found["reads"])])
 
 
 def unknown(found: Found) -> Section | None:

@@ -12,7 +12,7 @@ from ovor.report.vega import (
 )
 
 
-def class_bars(records: Records, chance: float) -> Chart:
+def class_bars(records: Records, chance: float, many: str) -> Chart:
     """Return a point with its interval for each class, the worst first, and guessing as a line."""
     names = [record["class"] for record in records]
     y = {
@@ -21,7 +21,7 @@ def class_bars(records: Records, chance: float) -> Chart:
         "sort": names,
         "axis": {"title": "", "labelLimit": 130},
     }
-    told = tooltip("class", "images", "right", "low", "high", "called unknown")
+    told = tooltip("class", many, "right", "low", "high", "called unknown")
     x = quantity("right", "named right (%), with 95 % interval", PERCENT)
     between = {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "tooltip": told}
     point = {"type": "point", "filled": True, "size": 50, "opacity": 1, "color": HUES[0]}
@@ -33,13 +33,13 @@ def class_bars(records: Records, chance: float) -> Chart:
     ]
     spec = {"height": {"step": 18, "rows": "class"}, "layer": layers}
     title = "How often each class is named right"
-    alt = "Points with intervals: percent of each class's images that are named right."
+    alt = f"Points with intervals: percent of each class's {many} that are named right."
     return Chart("classes", title, alt, records, spec)
 
 
-def calibration(records: Records) -> Chart:
-    """Return how often images are right beside how sure the model was, against the diagonal."""
-    told = tooltip("images", "confidence", "right", "low", "high")
+def calibration(records: Records, many: str) -> Chart:
+    """Return how often items are right beside how sure the model was, against the diagonal."""
+    told = tooltip(many, "confidence", "right", "low", "high")
     x = quantity("confidence", "confidence (%)", PERCENT)
     y = quantity("right", "named right (%), with 95 % interval", PERCENT)
     between = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "tooltip": told}
@@ -52,5 +52,5 @@ def calibration(records: Records) -> Chart:
         layer(point, {"x": x, "y": y, "tooltip": told}),
     ]
     title = "Is it as often right as it is sure?"
-    alt = "Points: share of images named right, by how sure the model was; a diagonal is ideal."
+    alt = f"Points: share of {many} named right, by how sure the model was; a diagonal is ideal."
     return Chart("calibration", title, alt, records, {"height": 300, "layer": layers})
