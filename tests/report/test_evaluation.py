@@ -161,8 +161,9 @@ def test_a_page_that_cannot_be_written_does_not_cost_the_result(garden: Path) ->
 def test_a_page_about_texts_speaks_of_texts_and_quotes_them(tmp_path: Path) -> None:
     text_folder(tmp_path / "small")
     model = Classifier(f"text:{tmp_path / 'small'}", device="cpu")
-    model.learn(csv_of(tmp_path / "t.csv")).save(tmp_path / "m.ovor")
     strange = "<script>alert(1)</script> where is my parcel"
+    taught = {**TICKETS, "delivery": [*TICKETS["delivery"], *[strange] * 3]}
+    model.learn(csv_of(tmp_path / "t.csv", taught)).save(tmp_path / "m.ovor")
     csv_of(tmp_path / "kept.csv", {"account": [*TICKETS["account"], strange]})
     done = ovor("evaluate", "m.ovor", "kept.csv", "--report", "page.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
