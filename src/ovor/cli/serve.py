@@ -41,14 +41,15 @@ class ServeArguments:
     device: Device = "auto"
     """where to compute"""
     exam: Annotated[Path | None, optional("FOLDER")] = None
-    """one sub-folder of images per class, to measure after each lesson what is forgotten"""
+    """one sub-folder per class, or a table of texts: after each lesson it is asked about them, to
+    measure what is forgotten"""
     inbox: Annotated[Path | None, optional("FOLDER")] = None
-    """where to keep images that the model was not sure about, so that they are there after a
-    restart; without, they are in memory alone, until the server stops"""
+    """where to keep images or texts that the model was not sure about, so that they are there after
+    a restart; without, they are in memory alone, until the server stops"""
     max_inbox: NonNegativeInt = DEFAULT.inbox
-    """images that wait in the inbox, the oldest go first; 0 keeps none"""
+    """images or texts that wait in the inbox, the oldest go first; 0 keeps none"""
     queue: Count = 256
-    """images that may wait to be predicted; beyond, clients are told to come again"""
+    """images or texts that may wait to be predicted; beyond, clients are told to come again"""
     max_image_bytes: Count = DEFAULT.image_bytes
     """of an image file"""
     max_pixels: Count = DEFAULT.pixels
