@@ -185,3 +185,11 @@ def test_without_npm_a_sentence_says_what_to_do(
         runtime_files.runtime_files()
     with pytest.raises(OvorError, match=r"There is no file .*cache: make it by `npm pack"):
         runtime_files.runtime_files(tmp_path / "cache")
+
+
+def test_an_encoder_of_texts_is_refused(tmp_path: Path) -> None:
+    save_text_encoder(tmp_path / "words")
+    said = ovor("export", "--web", tmp_path / "p", "--backbone", tmp_path / "words")
+    assert said.returncode == 1
+    assert "reads texts, and a page without a server asks about images" in said.stderr
+    assert not (tmp_path / "p").exists()
