@@ -16,6 +16,7 @@ from ovor.errors import OvorError
 from ovor.web import exported_page, runtime_files
 from ovor.web.exported_page import check_folder, export_page
 from ovor.web.npm_package import NpmPackage, PackageError
+from small_texts import text_folder
 
 pytestmark = pytest.mark.xdist_group("exported")
 
@@ -188,8 +189,8 @@ def test_without_npm_a_sentence_says_what_to_do(
 
 
 def test_an_encoder_of_texts_is_refused(tmp_path: Path) -> None:
-    save_text_encoder(tmp_path / "words")
-    said = ovor("export", "--web", tmp_path / "p", "--backbone", tmp_path / "words")
+    text_folder(tmp_path / "words")
+    said = ovor("export", "--web", tmp_path / "p", "--backbone", f"text:{tmp_path}/words")
     assert said.returncode == 1
     assert "reads texts, and a page without a server asks about images" in said.stderr
     assert not (tmp_path / "p").exists()
