@@ -18,7 +18,12 @@ from benchmarks.table import as_json, figure, for_terminal, target
 
 PARTS = ("step", "memory", "evaluation", "npos", "input", "photos", "startup", "growth")
 BY_NAME = ("compiled", "demo", "serving")  # measured if asked for
-ELSEWHERE = ("shards", "store", "ranks")  # asked for too; their figures are in other documents
+ELSEWHERE = (
+    "shards",
+    "store",
+    "ranks",
+    "texts",
+)  # asked for too; their figures are in other documents
 Part = Callable[[bool], Iterator[Row]]
 
 

@@ -13,13 +13,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 WALKS = (ROOT / "README.md", ROOT / "docs/exact-memory.md")
-# A walk may have words between its parts: they are run in order, in one folder.
-PART = re.compile(r"(<!-- walk -->\n```console\n)(.*?)(```\n<!-- /walk -->)", re.DOTALL)
+# A walk may have words between its parts: they are run in order, in one folder, where `docs` is
+# that of the clone. A document may have several walks, each with a name but the first.
+PART = re.compile(
+    r"(<!-- walk(?: (?P<name>\w+))? -->\n```console\n)(.*?)(```\n<!-- /walk -->)", re.DOTALL
+)
 
 
-def steps(text: str) -> list[tuple[str, str]]:
+def steps(text: str, name: str | None = None) -> list[tuple[str, str]]:
     """Return the commands of a document's walk, and what is shown after each."""
-    parts = [step for part in PART.finditer(text) for step in steps_of(part[2])]
+    own = [part for part in PART.finditer(text) if part["name"] == name]
+    parts = [step for part in own for step in steps_of(part[3])]
     if not parts:
         raise SystemExit("There is no walk in the document.")
     return parts
@@ -49,8 +53,8 @@ def walked(text: str, folder: str) -> str:
     """Return a document with what its commands print now."""
 
     def part(found: re.Match[str]) -> str:
-        shown = (f"$ {command}\n{run(command, folder)}" for command, _ in steps_of(found[2]))
-        return found[1] + "".join(shown) + found[3]
+        shown = (f"$ {command}\n{run(command, folder)}" for command, _ in steps_of(found[3]))
+        return found[1] + "".join(shown) + found[4]
 
     return PART.sub(part, text)
 
@@ -58,6 +62,7 @@ def walked(text: str, folder: str) -> str:
 def main() -> None:
     for document in WALKS:
         with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "docs").symlink_to(ROOT / "docs")
             new = walked(document.read_text(encoding="utf-8"), folder)
         document.write_text(new, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The classifier in Python on texts: the same verbs, sums that do not depend on company or order."""
+"""The classifier in Python on texts: the same verbs, and sums that depend on no order."""
 
 from pathlib import Path
 from typing import Any

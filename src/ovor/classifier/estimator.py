@@ -67,9 +67,9 @@ class Estimator:
                 raise OvorError(f"The {name} is fixed once something is learned: make a new one.")
             if name == "image_size" and self.tasks_ and value not in (None, self.transform().size):
                 raise OvorError(
-                    f"The model has learned from {self.reads.many} of the size "
-                    f"{self.transform().size}, and others would not fit them: leave the size out, "
-                    "or make a new model."
+                    f"The model has learned from {self.reads.many} of {self.transform().size} "
+                    f"{self.reads.unit}, and others would not fit them: leave the size out, or "
+                    "make a new model."
                 )
             setattr(self, name, value)
         return self

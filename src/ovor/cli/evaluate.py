@@ -165,11 +165,11 @@ def mistaken(found: dict[str, Any]) -> Iterator[str]:
 
 def sure(found: dict[str, Any]) -> str:
     """Return whether the model's confidence can be believed."""
-    known = found["calibration"]
+    known, many = found["calibration"], found.get("reads", "images")
     apart, bias = known["error"], known["bias"]
     words = (
         f"It is {known['confidence']:.1f} % sure on average, and {found['accuracy']:.1f} % right; "
-        f"among {found['reads']} of like confidence the two are {apart:.1f} points apart "
+        f"among {many} of like confidence the two are {apart:.1f} points apart "
         f"(calibration error; by chance alone {known['by_chance']:.1f})"
     )
     if apart < known["by_chance"] + CLOSE:

@@ -56,6 +56,8 @@ class Modality(ABC):
     words: ClassVar[Words]
     steady: ClassVar[bool] = False
     """is an item the same in every epoch, and are its features, whatever goes along with it?"""
+    unit: ClassVar[str]
+    """what the size of a view is counted in"""
     at_once: ClassVar[int]
     """items that are predicted together, once it is under way"""
     input_name: ClassVar[str]
@@ -170,7 +172,7 @@ class Modality(ABC):
 class ImageModality(Modality):
     """Images, as files, in memory, and in all that holds them."""
 
-    words, at_once, input_name = WORDS["images"], 32, "images"
+    words, unit, at_once, input_name = WORDS["images"], "pixels", 32, "images"
 
     @staticmethod
     def seen(transform: Transform) -> str:

@@ -34,7 +34,7 @@ INSTALL = "pip install 'ovor[text]'"
 class TextModality(Modality):
     """Texts, as files, in memory, and in all that holds them."""
 
-    words, at_once, input_name = WORDS["texts"], 512, "ids"
+    words, unit, at_once, input_name = WORDS["texts"], "tokens", 512, "ids"
     steady = True
     windows: ClassVar[int] = WINDOWS
 

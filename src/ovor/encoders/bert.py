@@ -20,7 +20,7 @@ SHORTEST = 8  # tokens of a window
 OWN = 256  # tokens of a window, unless others are asked for, or half of what it has positions for
 # Tokens that a text is filled up to. Where these lie is part of a feature's last bits.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-TOKENS = 1024  # that go through the network together
+TOKENS = 256  # that go through the network together: more are no faster, and one text waits longer
 AT_ONCE = 512  # texts that are sorted by length together
 
 
