@@ -18,12 +18,8 @@ from benchmarks.table import as_json, figure, for_terminal, target
 
 PARTS = ("step", "memory", "evaluation", "npos", "input", "photos", "startup", "growth")
 BY_NAME = ("compiled", "demo", "serving")  # measured if asked for
-ELSEWHERE = (
-    "shards",
-    "store",
-    "ranks",
-    "texts",
-)  # asked for too; their figures are in other documents
+# Asked for too; their figures are in other documents, or still to be measured on an idle machine.
+ELSEWHERE = ("shards", "store", "ranks", "texts")
 Part = Callable[[bool], Iterator[Row]]
 
 
