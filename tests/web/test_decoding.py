@@ -20,9 +20,9 @@ from ovor.data.transforms import test_view as view_of
 from ovor.web import decoding
 from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault
+from ovor.web.form_reader import UploadedImage
 from ovor.web.images import BYTES_PER_PIXEL, MOST_SCANS, WEBP_COUNTS, count_scans
 from ovor.web.settings import Limits
-from ovor.web.upload import UploadedImage
 
 from .live import drawn, png
 

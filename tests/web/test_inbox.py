@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from ovor.classifier.prediction import Prediction
+from ovor.web.form_reader import UploadedImage
 from ovor.web.inbox import Inbox
 from ovor.web.likeness import groups_of, linked, numbered
 from ovor.web.predictor import Answer
 from ovor.web.settings import Limits
-from ovor.web.upload import UploadedImage
 
 from .live import FIRST, Live, drawn, files, png, serving, until
 from .test_changes import correct, counts

@@ -56,6 +56,8 @@ class Modality(ABC):
     words: ClassVar[Words]
     steady: ClassVar[bool] = False
     """is an item the same in every epoch, and are its features, whatever goes along with it?"""
+    written: ClassVar[bool] = False
+    """is it writing, which a form or JSON can hold, and which nothing must decode?"""
     unit: ClassVar[str]
     """what the size of a view is counted in"""
     at_once: ClassVar[int]
@@ -108,6 +110,10 @@ class Modality(ABC):
     def pairs(self, source: Any, labels: Any) -> list[Pair]:
         """Return every item in memory with its label, in the order in which they were given."""
 
+    def rows(self, content: bytes, name: str, labelled: bool) -> list[tuple[str, str]]:
+        """Return the items that stand in a table themselves, with their labels or empty ones."""
+        raise OvorError(f"{name} is no {self.one}: a table can only name {self.many}; give those.")
+
     @abstractmethod
     def decoded(self, item: Item) -> Any:
         """Return the image or the text; one that cannot be read is an OvorError."""
@@ -158,6 +164,10 @@ class Modality(ABC):
     def files(self) -> dict[str, bytes]:
         """Return what must lie beside an export, by the ends of the names."""
         return {}
+
+    def share(self, view: View) -> float:
+        """Return which part of all that is predicted together an item takes."""
+        return 1 / self.at_once
 
     @abstractmethod
     def shortened(self, view: View) -> bool:

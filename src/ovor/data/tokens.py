@@ -4,6 +4,7 @@ A view is an array of whole numbers, windows x tokens: 0 where there is no token
 id and one. A text longer than a window goes on in the next; what is beyond the last is not read.
 """
 
+import codecs
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +16,18 @@ from numpy.typing import NDArray
 from ovor.config import Transform
 from ovor.data.base import Integers
 from ovor.data.formats import missing
-from ovor.data.images import at_home
-from ovor.data.labelled import Labelled, Labels
+from ovor.data.images import IN_MEMORY, at_home
+from ovor.data.labelled import Labelled, Labels, rows_of_part
 from ovor.data.memory import Pair, pairs_of
 from ovor.data.modality import IMAGES, WORDS, Columns, Found, ImageModality, Modality, View
 from ovor.data.parts import Part
-from ovor.data.tables import ANY_TEXTS
+from ovor.data.tables import ANY_TEXTS, is_table, read_table
 from ovor.data.texts import find_texts, is_place, quoted, read_texts, spread_texts, to_text
 from ovor.errors import OvorError
 
 WINDOWS = 4  # of a long text that are read
 LONGEST_WORD = 100  # characters a token at most: so much of a text is looked at
+PIECE = 4096  # characters that are tokenised without a pause, in which others have their turn
 TOGETHER = 4096  # tokens that go through an export together, of texts with one window
 TOKENIZER = ".tokenizer.json"  # how the file beside an export ends
 INSTALL = "pip install 'ovor[text]'"
@@ -35,7 +37,7 @@ class TextModality(Modality):
     """Texts, as files, in memory, and in all that holds them."""
 
     words, unit, at_once, input_name = WORDS["texts"], "tokens", 512, "ids"
-    steady = True
+    steady, written = True, True
     windows: ClassVar[int] = WINDOWS
 
     @staticmethod
@@ -95,28 +97,54 @@ class TextModality(Modality):
     def pairs(self, source: Any, labels: Any) -> list[Pair]:
         return pairs_of(source, labels, "train", spread_texts, ANY_TEXTS)[0]
 
-    def decoded(self, item: Any) -> str:
-        return to_text(item)
+    def rows(self, content: bytes, name: str, labelled: bool) -> list[tuple[str, str]]:
+        sought = ANY_TEXTS if labelled else ANY_TEXTS.unlabelled()
+        objects = content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
+        guess = ".jsonl" if objects else ".csv"
+        suffix = Path(name).suffix.lower() if is_table(name) else guess
+        rows = read_table(content, name, suffix, sought)
+        if labelled:
+            rows, _ = rows_of_part(rows, name, "train")
+        return [(row.item, row.label) for row in rows]
+
+    def decoded(self, item: Any) -> Any:
+        return item if self.is_view(item) else to_text(item)
+
+    def is_view(self, item: Any) -> bool:
+        """Tell whether an item is what `view` has made of a text, which stays as it is."""
+        whole = isinstance(item, np.ndarray) and item.dtype == np.int32
+        return whole and item.ndim == 2 and len(item) == self.windows
 
     def called(self, item: Any) -> str:
-        return quoted(item)
+        return f"a text {IN_MEMORY}" if self.is_view(item) else quoted(item)
 
     def identity(self, item: Any) -> bytes:
         text = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
         return super().identity(text)
 
     def view(self, decoded: Any, transform: Transform) -> View:
+        if self.is_view(decoded):
+            return np.asarray(decoded)
         size = transform.size
         inner = size - len(self.first) - len(self.last)
         most = LONGEST_WORD * inner * self.windows
         text = decoded if len(decoded) <= most else " ".join(decoded.split())[:most]
-        ids = self.tokenizer.encode(text, add_special_tokens=False).ids[: inner * self.windows]
+        ids = self.ids(text, inner * self.windows)
         found = np.zeros((self.windows, size), np.int32)
         for number, start in enumerate(range(0, max(1, len(ids)), inner)):
             window = [*self.first, *ids[start : start + inner], *self.last]
             found[number, : len(window)] = window
             found[number, : len(window)] += 1
         return found
+
+    def ids(self, text: str, most: int) -> list[int]:
+        """Return the first ids of a text, without a look at what is far beyond them."""
+        found: list[int] = []
+        for piece in pieces(text):
+            found += self.tokenizer.encode(piece, add_special_tokens=False).ids
+            if len(found) >= most:
+                break
+        return found[:most]
 
     def random_view(self, decoded: Any, transform: Transform, rng: np.random.Generator) -> View:
         return self.view(decoded, transform)  # words are not cropped or flipped
@@ -158,12 +186,26 @@ class TextModality(Modality):
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.content}
 
+    def share(self, view: View) -> float:
+        return max(1 / self.at_once, int((view > 0).sum()) / TOGETHER)
+
     def shortened(self, view: View) -> bool:
         return bool(view[-1, -1])
 
     @staticmethod
     def preview(name: str) -> str:
         return name
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces that end at a blank, or where there is none for long enough."""
+    start = 0
+    while len(text) - start > PIECE:
+        blank = max(text.rfind(sign, start + 1, start + PIECE) for sign in " \n")
+        end = blank if blank > 0 else start + PIECE
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def modality_of(said: dict[str, Any], path: Path) -> Modality:

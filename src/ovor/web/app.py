@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from ovor.web import bodies, handlers, schemas
+from ovor.web import bodies, handlers, schemas, tables
 from ovor.web.change_routes import add_changes
 from ovor.web.described import described
 from ovor.web.errors import INTERNAL, Refused, error_response
 from ovor.web.inbox_routes import add_inbox
-from ovor.web.lesson_routes import add_lessons
+from ovor.web.lesson_routes import add_lessons, written_of
 from ovor.web.roles import may_teach
 from ovor.web.schemas import failures
 from ovor.web.security import Guard
@@ -42,19 +42,23 @@ def make_app(service: Service) -> Any:
 
     app = FastAPI(
         title="ovor",
-        description="A classifier that learns new classes, lesson after lesson, and keeps no image."
-        " The addresses /tasks… are older names of /lessons….",
+        description="A classifier that learns new classes, lesson after lesson, and keeps no "
+        f"{service.reads.one}. The addresses /tasks… are older names of /lessons….",
         version=version("ovor"),
         lifespan=lifespan,
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
     )
+    shapes = schemas.Shapes(service.reads.one)
     add_pages(app)
     add_state(app, service)
+    add_predictions(app, service, shapes)
     add_lessons(app, service)
-    add_changes(app, service)
-    add_inbox(app, service)
+    add_changes(app, service, shapes)
+    add_inbox(app, service, shapes)
+    if service.reads.written:
+        add_tables(app, service, shapes)
     app.add_exception_handler(Refused, lambda request, refused: error_response(refused))
     app.add_exception_handler(HTTPException, no_route)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, bad_address)  # type: ignore[arg-type]
@@ -116,15 +120,35 @@ def add_state(app: FastAPI, service: Service) -> None:
         """What the model knows, and how well it has kept it."""
         return described(service, may_teach(request.scope))
 
+
+def add_predictions(app: FastAPI, service: Service, shapes: schemas.Shapes) -> None:
+    written = written_of(service)
+
     @app.post(
         "/predict",
-        response_model=schemas.Predictions,
+        response_model=shapes.Predictions,
+        response_model_exclude_unset=True,
         responses=failures(400, 408, 409, 413, 415, 422, 429, 503),
-        openapi_extra=bodies.PREDICT,
+        openapi_extra=written.predict if written else bodies.PREDICT,
     )
     async def predict(request: Request) -> Any:
-        """Name the classes of images, or say that they are unknown."""
+        """Name the classes of images or texts, or say that they are unknown."""
         return await handlers.predict(service, request)
+
+
+def add_tables(app: FastAPI, service: Service, shapes: schemas.Shapes) -> None:
+    written = written_of(service)
+    assert written is not None
+
+    @app.post(
+        "/table",
+        response_model=shapes.Table,
+        responses=failures(400, 408, 413, 415, 422, 429, 503),
+        openapi_extra=written.table,
+    )
+    async def table(request: Request) -> Any:
+        """Read a table (CSV, TSV or JSONL), and change nothing."""
+        return await tables.shown(service, request)
 
 
 async def no_route(request: Request, found: HTTPException) -> Response:

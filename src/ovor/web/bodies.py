@@ -52,46 +52,37 @@ def flag(default: str, other: str, description: str) -> dict[str, Any]:
 YES = flag("false", "true", "take names that differ from known ones only by case or look")
 
 
-def form_body(files: str, required: list[str], **fields: Any) -> dict[str, Any]:
-    """Return a form with files, for a route's `openapi_extra`."""
-    kind = "application/octet-stream" if files == "model" else IMAGE_KINDS
+Body = dict[str, Any]  # for a route's `openapi_extra`
+
+
+def fields_of(required: list[str], **fields: Any) -> dict[str, Any]:
+    """Return the schema of a form, or of an object of JSON."""
     return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {
-                    "schema": {
-                        "type": "object",
-                        "properties": fields,
-                        "required": [files, *required],
-                        "additionalProperties": False,
-                    },
-                    "encoding": {files: {"contentType": kind}},
-                }
-            },
-        }
+        "type": "object",
+        "properties": fields,
+        "required": required,
+        "additionalProperties": False,
     }
 
 
-def json_body(required: list[str], **fields: Any) -> dict[str, Any]:
-    """Return a body of JSON, for a route's `openapi_extra`."""
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "type": "object",
-                        "properties": fields,
-                        "required": required,
-                        "additionalProperties": False,
-                    }
-                }
-            },
-        }
+def form_body(files: str, required: list[str], kind: str = IMAGE_KINDS, **fields: Any) -> Body:
+    """Return a form with files."""
+    form = {
+        "schema": fields_of([files, *required], **fields),
+        "encoding": {files: {"contentType": kind}},
     }
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": form}}}
 
 
+def json_body(required: list[str], **fields: Any) -> Body:
+    """Return a body of JSON."""
+    content = {"application/json": {"schema": fields_of(required, **fields)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+LABEL = {**NAME, "description": "what it is; a new class, or one that is known"}
+WAS = {**NAME, "description": "what it had been taught as, if it had: it is moved"}
+KEEP = flag("true", "false", "may it wait in the inbox, if the answer is not sure?")
 LABELS = {
     "type": "array",
     "items": NAME,
@@ -99,22 +90,10 @@ LABELS = {
     "description": "the class of each image, in the order of the images: a new one, or, if the "
     "model is exact, any",
 }
-PREDICT = form_body(
-    "images",
-    [],
-    images=IMAGES,
-    keep=flag("true", "false", "may the images wait in the inbox, if the answer is not sure?"),
-)
-CORRECT = form_body(
-    "image",
-    ["label"],
-    image=IMAGE,
-    label={**NAME, "description": "what it shows; a new class, or one that is known"},
-    was={**NAME, "description": "what it had been taught as, if it had: it is moved"},
-    yes=YES,
-)
+PREDICT = form_body("images", [], images=IMAGES, keep=KEEP)
+CORRECT = form_body("image", ["label"], image=IMAGE, label=LABEL, was=WAS, yes=YES)
 UNLEARN = form_body("images", ["labels"], images=IMAGES, labels=LABELS)
-MERGE = form_body("model", [], model=FILE, yes=YES)
+MERGE = form_body("model", [], "application/octet-stream", model=FILE, yes=YES)
 SAID_YES = {"type": "boolean", "default": False, "description": YES["description"]}
 RENAME = json_body(["class", "to"], **{"class": NAME}, to=NAME, yes=SAID_YES)
 FORGET = json_body(["class"], **{"class": NAME})
@@ -128,22 +107,24 @@ TEACH_INBOX = json_body(["ids", "label"], ids=IDS, label=NAME, yes=SAID_YES)
 EMPTY_INBOX = json_body(["ids"], ids=IDS)
 
 
-def lesson_body(least_epochs: int) -> dict[str, Any]:
-    """Return the form of POST /lessons, for its `openapi_extra`."""
-    return form_body(
-        "images",
-        ["labels"],
-        images=IMAGES,
-        labels=LABELS,
-        epochs={"type": "integer", "minimum": least_epochs, "maximum": MAX_EPOCHS},
-        keep_set_aside=flag(
+def lesson_options(least_epochs: int) -> dict[str, Any]:
+    """Return the fields of a lesson besides what is taught, as a form has them."""
+    return {
+        "epochs": {"type": "integer", "minimum": least_epochs, "maximum": MAX_EPOCHS},
+        "keep_set_aside": flag(
             "false",
             "true",
             "keep the images set aside in memory, to measure what is forgotten; an exact model "
             "sets none aside",
         ),
-        on_error=flag(
+        "on_error": flag(
             "stop", "skip", "at an image that cannot be read: refuse all, or go on without it"
         ),
-        yes=YES,
-    )
+        "yes": YES,
+    }
+
+
+def lesson_body(least_epochs: int) -> Body:
+    """Return the form of POST /lessons."""
+    options = lesson_options(least_epochs)
+    return form_body("images", ["labels"], images=IMAGES, labels=LABELS, **options)

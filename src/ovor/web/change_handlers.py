@@ -10,47 +10,49 @@ from starlette.requests import Request
 
 from ovor.classifier.model import Classifier
 from ovor.classifier.prediction import predict_views
-from ovor.config import Transform
 from ovor.data.modality import View
 from ovor.errors import OvorError
 from ovor.web.changes import change
 from ovor.web.described import described
 from ovor.web.errors import ImageFault, Refused, none_usable
-from ovor.web.handlers import choice, labels_of, row
+from ovor.web.form_reader import Form, UploadedImage
+from ovor.web.handlers import asked, choice, labels_of, row
 from ovor.web.inbox import digest
 from ovor.web.json_body import read_json
 from ovor.web.labels import check_alike, checked_name, known_name
 from ovor.web.merging import read_other
+from ovor.web.predictor import seen_by
 from ovor.web.service import Service
-from ovor.web.upload import Form, UploadedImage, read_model_file, read_one, read_to_memory
+from ovor.web.upload import CORRECTION_FIELDS, Take, read_model_file, read_one
+from ovor.web.written import is_written, read_written
 
 
 async def correct(service: Service, request: Request) -> dict[str, Any]:
     """Teach one image at once, or move it to the class that it shows."""
     service.check_running()
     with service.budget.share() as take:
-        form = await read_one(request, service.limits, take)
+        form = await corrected(service, request, take)
         served = service.predictor.served
         label, yes = checked_name(one(form, "label"), "The label"), said_yes(form)
         check_alike([label], served.classes, yes)
         was = known_name(one(form, "was"), served) if "was" in form.fields else None
-        transform = served.model.transform()
-        views = await seen(service, form.images, transform)
+        views = await seen(service, form.images, served.model)
 
         def act(model: Classifier) -> None:
-            with seeing(model, transform):
+            with seeing(model, served.model):
                 if model.tasks_:
                     model.correct(views, label, from_=was, yes=yes)
                 else:
                     model.learn_task(model.read_task(views, [label]), None)
 
         moved = f" instead of {was!r}" if was else ""
-        new = await change(service, f"corrected: an image is {label!r}{moved}", act)
+        one_of = f"one of the {service.reads.many}"
+        new = await change(service, f"corrected: {one_of} is {label!r}{moved}", act)
         content = form.images[0].content
         assert isinstance(content, bytes)
         await asyncio.to_thread(service.inbox.drop, [digest(content)])
         [found] = await asyncio.to_thread(predict_views, new.model, views)
-    return {**described(service, True), "row": row(form.images[0].name, found)}
+    return {**described(service, True), "row": row(form.images[0].name, found, service.reads.one)}
 
 
 async def unlearn(service: Service, request: Request) -> dict[str, Any]:
@@ -58,20 +60,19 @@ async def unlearn(service: Service, request: Request) -> dict[str, Any]:
     service.check_running()
     service.check_taught()
     with service.budget.share() as take:
-        form = await read_to_memory(request, service.limits, take, ("labels",))
+        form = await asked(service, request, take, ("labels",), "lessons")
         served = service.predictor.served
         given = form.fields.get("labels", [])
         if len(given) != len(form.images):
             labels_of(form, served, yes=True)  # which says so
         labels = [known_name(label, served) for label in given]
-        transform = served.model.transform()
-        views = await seen(service, form.images, transform)
+        views = await seen(service, form.images, served.model)
 
         def act(model: Classifier) -> None:
-            with seeing(model, transform):
+            with seeing(model, served.model):
                 model.unlearn(views, labels)
 
-        await change(service, f"unlearned: {len(views)} images", act)
+        await change(service, f"unlearned: {service.reads.count(len(views))}", act)
     return described(service, True)
 
 
@@ -119,7 +120,7 @@ async def merge(service: Service, request: Request) -> dict[str, Any]:
     folder = service.scratch.folder()
     try:
         with service.disk.share() as take:
-            form = await read_model_file(request, service.limits, take, folder)
+            form = await read_model_file(request, service.limits, take, service.reads, folder)
         yes, served = said_yes(form), service.predictor.served
         other = await asyncio.to_thread(read_other, folder / "0", form.images[0].name, served)
         check_alike(other.classes_.tolist(), served.classes, yes)
@@ -130,19 +131,27 @@ async def merge(service: Service, request: Request) -> dict[str, Any]:
     return described(service, True)
 
 
-async def seen(service: Service, images: list[UploadedImage], transform: Transform) -> list[View]:
+async def corrected(service: Service, request: Request, take: Take) -> Form:
+    """Return the one item of a correction, and what is said of it."""
+    limits, reads = service.limits, service.reads
+    if is_written(request, reads):
+        return await read_written(request, limits, take, reads, "one", 1, CORRECTION_FIELDS)
+    return await read_one(request, limits, take, reads)
+
+
+async def seen(service: Service, images: list[UploadedImage], model: Classifier) -> list[View]:
     """Return what the network sees of all images of a request, or say what is wrong with some."""
-    found = await service.decoders.views(images, transform)
+    found = await service.sight.views(images, model)
     faults = [view for view in found if isinstance(view, ImageFault)]
     if faults:
-        raise none_usable(faults)
+        raise none_usable(faults, service.reads.one)
     return [view for view in found if not isinstance(view, ImageFault)]
 
 
 @contextmanager
-def seeing(model: Classifier, transform: Transform) -> Iterator[None]:
-    """Let a model learn from views, which were made for this transform."""
-    if model.transform() != transform:
+def seeing(model: Classifier, made_for: Classifier) -> Iterator[None]:
+    """Let a model learn from views, which were made for this one or another of its network."""
+    if seen_by(model) != seen_by(made_for):
         raise OvorError("Another model is being served by now: try again.")
     with model.seeing_views():
         yield

@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ovor.web import bodies, change_handlers, schemas
 from ovor.web.errors import Refused
+from ovor.web.lesson_routes import written_of
 from ovor.web.schemas import failures
 from ovor.web.service import Service
 
@@ -19,27 +20,29 @@ FORM = (400, 404, 408, 409, 413, 415, 422, 429, 503)
 JSON = (400, 404, 408, 409, 413, 415, 422, 503)
 
 
-def add_changes(app: FastAPI, service: Service) -> None:
+def add_changes(app: FastAPI, service: Service, shapes: schemas.Shapes) -> None:
     """Add the routes that change the model at once to an app."""
+    written = written_of(service)
 
     @app.post(
         "/correct",
-        response_model=schemas.Corrected,
+        response_model=shapes.Corrected,
+        response_model_exclude_unset=True,
         responses=failures(*FORM),
-        openapi_extra=bodies.CORRECT,
+        openapi_extra=written.correct if written else bodies.CORRECT,
     )
     async def correct(request: Request) -> Any:
-        """Teach one image at once; one that was taught as another class is moved."""
+        """Teach one image or text at once; one that was taught as another class is moved."""
         return await change_handlers.correct(service, request)
 
     @app.post(
         "/unlearn",
         response_model=schemas.ModelShown,
         responses=failures(*FORM),
-        openapi_extra=bodies.UNLEARN,
+        openapi_extra=written.unlearn if written else bodies.UNLEARN,
     )
     async def unlearn(request: Request) -> Any:
-        """Take images back that were taught. This cannot be undone."""
+        """Take images or texts back that were taught. This cannot be undone."""
         return await change_handlers.unlearn(service, request)
 
     @app.post("/undo", response_model=schemas.ModelShown, responses=failures(409, 422, 503))

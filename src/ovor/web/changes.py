@@ -14,7 +14,7 @@ from ovor.classifier.model import Classifier
 from ovor.classifier.new import blank
 from ovor.errors import OvorError, in_words
 from ovor.web.errors import Refused
-from ovor.web.predictor import NO_FILE, ServedModel, file_stamp, ready
+from ovor.web.predictor import NO_FILE, ServedModel, check_kind, file_stamp, ready
 from ovor.web.service import Service
 from ovor.web.settings import Settings
 from ovor.web.words import for_clients
@@ -67,7 +67,11 @@ def opened(settings: Settings, old: ServedModel) -> Classifier:
     path = settings.model
     if old.empty and file_stamp(path) == NO_FILE:
         return blank(old.model).at(path)
-    return Classifier.load(path, backbone=settings.backbone, device=settings.device, like=old.model)
+    found = Classifier.load(
+        path, backbone=settings.backbone, device=settings.device, like=old.model
+    )
+    check_kind(found, old.model)
+    return found
 
 
 def replaced() -> OvorError:

@@ -18,9 +18,9 @@ from ovor.config import Transform
 from ovor.data.modality import View
 from ovor.web.decoder_pool import Gone, Lane, Nursery, Order
 from ovor.web.errors import ImageFault
+from ovor.web.form_reader import UploadedImage
 from ovor.web.images import LIGHT_BYTES, UnusableImage, unreadable, wrong_size
 from ovor.web.settings import Limits
-from ovor.web.upload import UploadedImage
 
 LIGHT, HEAVY = 4, 2  # decoders
 LIGHT_SECONDS = 1.0  # for an image; then it is a heavy one

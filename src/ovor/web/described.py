@@ -15,6 +15,11 @@ def described(service: "Service", can_teach: bool) -> dict[str, Any]:
     model, exams = served.model, service.evaluation.results
     return {
         "name": service.settings.model.name,
+        "reads": {
+            "one": model.reads.one,
+            "many": model.reads.many,
+            "written": model.reads.written,
+        },
         "method": model.run().name,
         "exact": served.exact,
         "backbone": model.network().name,

@@ -46,11 +46,11 @@ class Refused(Exception):  # noqa: N818 - as it reads where it is raised
 INTERNAL = Refused(500, "This went wrong in the server, not in the request: its log says more.")
 
 
-def none_usable(faults: Sequence[ImageFault]) -> Refused:
-    """Refuse a request without a usable image, with the status that the faults share."""
+def none_usable(faults: Sequence[ImageFault], one: str) -> Refused:
+    """Refuse a request without a usable image or text, with the status that the faults share."""
     statuses = {fault.status for fault in faults}
     status = statuses.pop() if len(statuses) == 1 else 422
-    sentence = faults[0].error if len(faults) == 1 else "No image can be used: each says why."
+    sentence = faults[0].error if len(faults) == 1 else f"No {one} can be used: each says why."
     return Refused(status, sentence, images=tuple(faults))
 
 

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ovor.data.labelled import from_folder
 from ovor.errors import in_words
-from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault
+from ovor.web.form_reader import UploadedImage
 from ovor.web.predictor import EVALUATION_BATCH, Predictor, ServedModel
-from ovor.web.upload import UploadedImage
+from ovor.web.sight import Sight
 
 KEPT_PER_CLASS = 20  # images of clients
 KEPT_BYTES = 200_000_000  # of all images of clients
@@ -24,10 +23,11 @@ log = logging.getLogger("ovor.web")
 
 
 class Evaluation:
-    def __init__(self, folder: Path | None, predictor: Predictor, decoders: Decoders) -> None:
-        self.predictor, self.decoders = predictor, decoders
-        found = from_folder(folder, "test")[0] if folder else {}
-        self.images = {n: [UploadedImage("", path) for path in paths] for n, paths in found.items()}
+    def __init__(self, folder: Path | None, predictor: Predictor, sight: Sight) -> None:
+        self.predictor, self.sight = predictor, sight
+        reads = predictor.served.model.reads
+        found = reads.labelled(folder, None, "test")[0] if folder else {}
+        self.images = {name: [as_sent(item) for item in items] for name, items in found.items()}
         self.kept: dict[str, int] = {}  # images of clients, by class
         self.kept_bytes = 0
         self.results: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ class Evaluation:
         results: list[tuple[str, bool]] = []
         for start in range(0, len(asked), EVALUATION_BATCH):
             names, images = zip(*asked[start : start + EVALUATION_BATCH], strict=True)
-            seen = await self.decoders.views(images, served.model.transform())
+            seen = await self.sight.views(images, served.model)
             read = {i: view for i, view in enumerate(seen) if not isinstance(view, ImageFault)}
             if not read:
                 continue
@@ -100,6 +100,11 @@ class Evaluation:
         lessons = sum(bool(names) for names in served.tasks)  # without those that were forgotten
         self.results = [old for old in self.results if old["lessons"] < lessons]
         self.results.append({"lessons": lessons, "groups": by_lesson(classes), "classes": classes})
+
+
+def as_sent(item: Path | str) -> UploadedImage:
+    """Return an image or a text as if somebody had sent it."""
+    return UploadedImage("", item if isinstance(item, Path) else item.encode("utf-8", "replace"))
 
 
 def by_lesson(classes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""POST /predict and POST /lessons: from the bytes of a request to predictions, or to a lesson."""
+"""POST /predict and POST /lessons: from the bytes of a request to predictions, or to a lesson.
+
+What is asked about or taught is called images here; the model may as well read texts.
+"""
 
 import asyncio
 import copy
@@ -13,16 +16,20 @@ from starlette.requests import Request
 from ovor.classifier.lock import check_finished
 from ovor.classifier.prediction import Prediction
 from ovor.data.class_names import listed
+from ovor.data.modality import Words
 from ovor.errors import OvorError
 from ovor.web.bodies import MAX_EPOCHS
 from ovor.web.errors import ImageFault, Refused, none_usable
+from ovor.web.form_reader import Form, UploadedImage
 from ovor.web.labels import checked_labels
 from ovor.web.lesson import Lesson, LessonRequest
 from ovor.web.predictor import Answer, ServedModel
 from ovor.web.schemas import TOP
 from ovor.web.service import Service
-from ovor.web.upload import Form, UploadedImage, read_to_folder, read_to_memory
+from ovor.web.tables import lesson_form
+from ovor.web.upload import PREDICTION_FIELDS, Take, read_to_memory
 from ovor.web.words import without_paths
+from ovor.web.written import Holds, is_written, read_written
 
 
 async def predict(service: Service, request: Request) -> dict[str, Any]:
@@ -31,17 +38,29 @@ async def predict(service: Service, request: Request) -> dict[str, Any]:
     service.check_taught()
     begun = time.perf_counter()
     with service.budget.share() as take:
-        form = await read_to_memory(request, service.limits, take)
+        form = await asked(service, request, take, PREDICTION_FIELDS)
         keep = choice(form, "keep", ("true", "false")) == "true"
         service.predictor.reserve(len(form.images))
         served, found = await predict_reserved(service, form.images)
         if keep:
             await asyncio.to_thread(service.inbox.consider, form.images, found, served)
     said = [answer.prediction if isinstance(answer, Answer) else answer for answer in found]
-    rows = [row(image.name, own) for image, own in zip(form.images, said, strict=True)]
+    one = service.reads.one
+    rows = [row(image.name, own, one) for image, own in zip(form.images, said, strict=True)]
     service.metrics.images.inc(sum(isinstance(answer, Answer) for answer in found))
     service.metrics.seconds.observe(time.perf_counter() - begun)
     return {"version": served.version, "predictions": rows}
+
+
+async def asked(
+    service: Service, request: Request, take: Take, fields: tuple[str, ...], holds: Holds = "many"
+) -> Form:
+    """Return what a request asks about: as many items as a prediction may have, in memory."""
+    limits, reads = service.limits, service.reads
+    if is_written(request, reads):
+        most = limits.images_per_prediction
+        return await read_written(request, limits, take, reads, holds, most, fields)
+    return await read_to_memory(request, limits, take, reads, fields)
 
 
 async def predict_reserved(
@@ -58,13 +77,13 @@ async def predict_reserved(
         waiting, aside = 0, aside + waiting
 
     try:
-        transform = made_for.model.transform()
-        seen = await service.decoders.views(images, transform, set_aside)
+        seen = await service.sight.views(images, made_for.model, set_aside)
         predictor.return_to_queue(aside)
         waiting, aside = waiting + aside, 0
         views = [view for view in seen if not isinstance(view, ImageFault)]
         if not views:
-            raise none_usable([fault for fault in seen if isinstance(fault, ImageFault)])
+            faults = [fault for fault in seen if isinstance(fault, ImageFault)]
+            raise none_usable(faults, service.reads.one)
         future = predictor.predict(views, made_for)
         waiting -= len(views)  # the predictor gives their places back
     finally:
@@ -75,11 +94,11 @@ async def predict_reserved(
     return served, [said if isinstance(said, ImageFault) else next(rest) for said in seen]
 
 
-def row(name: str, said: Prediction | ImageFault) -> dict[str, Any]:
+def row(name: str, said: Prediction | ImageFault, one: str) -> dict[str, Any]:
     """Return what is said of one image: its prediction, or why it cannot be read."""
     if isinstance(said, ImageFault):
-        return {"image": name, "error": said.error}
-    return {"image": name, **said.as_json(TOP)}
+        return {one: name, "error": said.error}
+    return {one: name, **said.as_json(TOP)}
 
 
 async def teach(service: Service, request: Request) -> Lesson:
@@ -94,7 +113,7 @@ async def teach(service: Service, request: Request) -> Lesson:
     folder = service.scratch.folder()
     try:
         with service.disk.share() as take:
-            form = await read_to_folder(request, service.limits, take, folder)
+            form = await lesson_form(service, request, take, folder)
             return await begin(service, lambda: checked(service, form, folder))
     except BaseException:
         await asyncio.to_thread(shutil.rmtree, folder, True)
@@ -125,14 +144,14 @@ async def checked(service: Service, form: Form, folder: Path) -> LessonRequest:
     epochs = epochs_of(form, service.predictor.served)
     skip = choice(form, "on_error", ("stop", "skip")) == "skip"
     keep = choice(form, "keep_set_aside", ("false", "true")) == "true"
-    faults = await service.decoders.faults(form.images)
+    faults = await service.sight.faults(form.images)
     if faults and (not skip or len(faults) == len(form.images)):
-        raise bad_images(faults, len(form.images))
+        raise bad_images(faults, len(form.images), service.reads.words)
     bad = {fault.index for fault in faults}
     good = [index for index in range(len(labels)) if index not in bad]
     empty = sorted(set(labels) - {labels[index] for index in good})
     if empty:
-        raise Refused(422, f"No image of {listed(empty)} can be read: send others.")
+        raise Refused(422, f"No {service.reads.one} of {listed(empty)} can be read: send others.")
     return LessonRequest(
         folder,
         images=tuple(folder / str(index) for index in good),
@@ -151,8 +170,8 @@ def labels_of(form: Form, served: ServedModel, yes: bool) -> list[str]:
     if len(given) != len(form.images):
         raise Refused(
             422,
-            f"There are {len(form.images)} images and {len(given)} labels: send one label each, in "
-            "the same order.",
+            f"There are {len(form.images)} {served.model.reads.many} and {len(given)} labels: send "
+            "one label each, in the same order.",
         )
     return checked_labels(given, served, yes)
 
@@ -183,8 +202,8 @@ def epochs_of(form: Form, served: ServedModel) -> int | None:
     return int(text)
 
 
-def bad_images(faults: list[ImageFault], images: int) -> Refused:
+def bad_images(faults: list[ImageFault], images: int, words: Words) -> Refused:
     if len(faults) == images:
-        return none_usable(faults)
-    sentence = f"{faults[0].error} Or send on_error=skip to go on without such images."
+        return none_usable(faults, words.one)
+    sentence = f"{faults[0].error} Or send on_error=skip to go on without such {words.many}."
     return Refused(422, sentence, images=tuple(faults))

@@ -17,14 +17,15 @@ from typing import Any
 
 import torch
 
+from ovor.data.modality import Words
 from ovor.errors import in_words
-from ovor.web.decoding import Decoders
 from ovor.web.errors import ImageFault, Refused
+from ovor.web.form_reader import UploadedImage
 from ovor.web.inbox_folder import InboxFolder
 from ovor.web.likeness import groups_of
 from ovor.web.predictor import EVALUATION_BATCH, Answer, Predictor, ServedModel, answers
 from ovor.web.settings import Limits
-from ovor.web.upload import UploadedImage
+from ovor.web.sight import Sight
 
 # Confidences are calibrated: at the first, one answer in four is wrong.
 DOUBTFUL, SURE = 0.75, 0.9
@@ -45,10 +46,10 @@ class Kept:
 
 class Inbox:
     def __init__(
-        self, folder: Path | None, limits: Limits, predictor: Predictor, decoders: Decoders
+        self, folder: Path | None, limits: Limits, predictor: Predictor, sight: Sight
     ) -> None:
-        self.limits, self.predictor, self.decoders = limits, predictor, decoders
-        self.folder = InboxFolder.opened(folder) if folder and limits.inbox else None
+        self.limits, self.predictor, self.sight = limits, predictor, sight
+        self.folder = InboxFolder.opened(folder, self.words) if folder and limits.inbox else None
         self.by_id: dict[str, Kept] = {}  # the oldest first
         self.bytes = 0
         self.lock = threading.RLock()
@@ -59,6 +60,11 @@ class Inbox:
             path = self.folder.path / key
             self.add(Kept(key, UploadedImage(name, path, path.stat().st_size)))
         self.shrink()
+
+    @property
+    def words(self) -> Words:
+        """What people call what waits here."""
+        return self.predictor.served.model.reads.words
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -90,7 +96,7 @@ class Inbox:
                 if doubtful:
                     self.shrink()
         except OSError as error:  # a prediction is answered all the same
-            log.error("the inbox cannot keep an image: %s", in_words(error))
+            log.error("the inbox cannot keep what was asked about: %s", in_words(error))
 
     def put(self, image: UploadedImage, said: Answer, served: ServedModel) -> None:
         """Keep an image; the same again is the newest, and there once."""
@@ -137,7 +143,9 @@ class Inbox:
     def find(self, key: str) -> Kept:
         with self.lock:
             if key not in self.by_id:
-                raise Refused(404, "There is no such image in the inbox: GET /inbox lists them.")
+                raise Refused(
+                    404, f"There is no such {self.words.one} in the inbox: GET /inbox lists them."
+                )
             return self.by_id[key]
 
     # --- what is shown of them
@@ -148,7 +156,10 @@ class Inbox:
             judged = [kept for kept in reversed(self.by_id.values()) if kept.answer]
         kept_in = "folder" if self.folder else "memory" if self.limits.inbox else "nothing"
         numbers = self.groups(judged)
-        images = [shown(kept, number) for kept, number in zip(judged, numbers, strict=True)]
+        images = [
+            shown(kept, number, self.words.one)
+            for kept, number in zip(judged, numbers, strict=True)
+        ]
         groups = [
             {
                 "group": number,
@@ -198,12 +209,13 @@ class Inbox:
         """Judge images whose features are as they were."""
         rows = [kept.answer.features for kept in waiting if kept.answer]
         if rows:
-            self.judged(waiting, answers(served.model, torch.stack(rows)), served)
+            short = [kept.answer.prediction.shortened for kept in waiting if kept.answer]
+            self.judged(waiting, answers(served.model, torch.stack(rows), short), served)
 
     async def by_pixels(self, waiting: Sequence[Kept], served: ServedModel) -> None:
         """Judge images anew, when no request waits."""
         images = [kept.image for kept in waiting]
-        seen = await self.decoders.views(images, served.model.transform())
+        seen = await self.sight.views(images, served.model)
         broken = [k for k, view in zip(waiting, seen, strict=True) if isinstance(view, ImageFault)]
         self.drop([kept.id for kept in broken])
         views = [view for view in seen if not isinstance(view, ImageFault)]
@@ -241,12 +253,12 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def shown(kept: Kept, number: int) -> dict[str, Any]:
+def shown(kept: Kept, number: int, one: str) -> dict[str, Any]:
     assert kept.answer is not None
     said = kept.answer.prediction
     return {
         "id": kept.id,
-        "image": kept.image.name,
+        one: kept.image.name,
         "label": said.label,
         "likeliest": said.likeliest,
         "confidence": round(said.confidence, 6),

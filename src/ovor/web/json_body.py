@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -23,8 +24,7 @@ async def read_json(
     request: Request, limits: Limits, required: dict[str, type], **optional: type
 ) -> dict[str, Any]:
     """Return the fields of a body, each of the kind that is said for it."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    if not is_json(request):
         raise Refused(415, "The body must be JSON: send it as application/json.")
     try:
         found = json.loads((await whole(request, limits)).decode())
@@ -41,15 +41,27 @@ async def read_json(
     return found
 
 
-async def whole(request: Request, limits: Limits) -> bytes:
-    """Return a body, if it is small and comes in time."""
+def is_json(request: Request) -> bool:
+    """Tell whether a body is said to be JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json"
+
+
+async def whole(
+    request: Request,
+    limits: Limits,
+    most: int = MOST_BYTES,
+    take: Callable[[int], None] = lambda count: None,
+) -> bytes:
+    """Return a body, if it is small and comes in time; `take` reserves room for it."""
     content = bytearray()
     try:
         async with asyncio.timeout(limits.seconds):
             async for piece in request.stream():
+                take(len(piece))
                 content += piece
-                if len(content) > MOST_BYTES:
-                    raise Refused(413, f"The body is larger than {MOST_BYTES:,} bytes: send less.")
+                if len(content) > most:
+                    raise Refused(413, f"The body is larger than {most:,} bytes: send less.")
     except TimeoutError:
         raise Refused(
             408, f"The request took longer than {limits.seconds:g} s to arrive."

@@ -120,6 +120,7 @@ def learn(order: dict[str, Any], report: Reporter) -> None:
             skip_known=False,
             more=exact,
             yes=order["yes"],
+            reads=model.reads,
         )
         report(state="learning", doing="learning", notes=list(lesson.notes))
         model.learn_task(lesson, Path(order["checkpoint"]), Meter(report, model.run()))

@@ -13,6 +13,7 @@ from ovor.web.errors import Refused
 from ovor.web.lesson import FINAL, Lesson
 from ovor.web.schemas import failures
 from ovor.web.service import Service
+from ovor.web.written_bodies import Written
 
 EVENT_SECONDS = 0.2  # between looks at a lesson
 MOST_LISTENERS = 64  # of a lesson
@@ -23,17 +24,17 @@ LessonId = Annotated[str, Path(description="as POST /lessons gave it")]
 def add_lessons(app: FastAPI, service: Service) -> None:
     """Add the routes of lessons to an app."""
     lessons = service.lessons
-    vor = service.predictor.served.model.run().vor
+    written = written_of(service)
 
     @app.post(
         "/lessons",
         status_code=202,
         response_model=schemas.Begun,
         responses=failures(400, 408, 409, 413, 415, 422, 429, 503),
-        openapi_extra=bodies.lesson_body(2 if vor else 1),
+        openapi_extra=written.lessons if written else bodies.lesson_body(least_epochs(service)),
     )
     async def teach(request: Request) -> Any:
-        """Teach new classes, or an exact model more images of known ones.
+        """Teach new classes, or an exact model more of known ones.
 
         One lesson goes on at a time, and predictions meanwhile.
         """
@@ -81,6 +82,16 @@ def add_lessons(app: FastAPI, service: Service) -> None:
                 return found.as_json()
         ended = f"This lesson has ended already ({found.state})"
         raise Refused(409, f"{ended}: there is nothing to cancel.")
+
+
+def least_epochs(service: Service) -> int:
+    return 2 if service.predictor.served.model.run().vor else 1
+
+
+def written_of(service: Service) -> Written | None:
+    """Return the bodies of a model whose items can be written, if it is one."""
+    reads = service.reads
+    return Written(reads.one, reads.many, least_epochs(service)) if reads.written else None
 
 
 def begun(lesson: Lesson) -> dict[str, Any]:

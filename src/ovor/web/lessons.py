@@ -169,7 +169,8 @@ class Lessons:
             return "done", None
         if lesson.cancelling:
             return "cancelled", None
-        return "failed", lesson.error or how_it_died(lesson.process)
+        many = self.predictor.served.model.reads.many
+        return "failed", lesson.error or how_it_died(lesson.process, many)
 
 
 def has_learned(about: Description, lesson: Lesson) -> bool:
@@ -194,10 +195,10 @@ def validation_images(lesson: Lesson) -> list[tuple[str, bytes]]:
     return [(labels[name], (lesson.wanted.folder / name).read_bytes()) for name in names]
 
 
-def how_it_died(process: Process | None) -> str:
+def how_it_died(process: Process | None, many: str) -> str:
     code = process.returncode if process else None
     how = f"by signal {-code}" if code is not None and code < 0 else f"with code {code}"
     return (
         f"The learning process ended {how}, perhaps for lack of memory: the model is as before; "
-        "try again, with fewer images."
+        f"try again, with fewer {many}."
     )

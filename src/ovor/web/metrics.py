@@ -24,7 +24,7 @@ class Metrics:
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
             registry=own,
         )
-        self.images = Counter("ovor_images_predicted", "Images predicted", registry=own)
+        self.images = Counter("ovor_images_predicted", "Images or texts predicted", registry=own)
         self.lessons = Counter(
             "ovor_lessons", "Lessons that have ended, by state", ("state",), registry=own
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +20,12 @@ from torch import Tensor
 from ovor.classifier.model import Classifier
 from ovor.classifier.new import new_classifier
 from ovor.classifier.prediction import Prediction, predict_views
-from ovor.data.modality import View
+from ovor.data.modality import Modality, View
+from ovor.errors import OvorError
 from ovor.web.errors import Refused
 from ovor.web.settings import Settings
 
+SLACK = 1e-6  # for sums of shares that are rounded
 EVALUATION_BATCH = 8  # images of an evaluation predicted together: a request waits for few
 FileStamp = tuple[int, int, int]  # changes when the file is replaced
 
@@ -82,7 +85,18 @@ def load(settings: Settings, version: int, like: Classifier | None = None) -> Se
     model = Classifier.load(
         settings.model, backbone=settings.backbone, device=settings.device, like=like
     )
+    if like is not None:
+        check_kind(model, like)
     return ready(model, version, stamp)
+
+
+def check_kind(model: Classifier, old: Classifier) -> None:
+    """Refuse a model of texts in the place of one of images: clients would not know."""
+    if model.reads.many != old.reads.many:
+        raise OvorError(
+            f"The file is now of a model that reads {model.reads.many}, and this server is for "
+            f"{old.reads.many}: start another for it."
+        )
 
 
 def ready(model: Classifier, version: int, stamp: FileStamp) -> ServedModel:
@@ -157,7 +171,8 @@ class Predictor:
         """Take places in the queue, before any work is done for the images."""
         with self.changed:
             if self.waiting + images > self.limit:
-                sentence = "Too many images wait to be predicted: try again in a moment."
+                many = self.served.model.reads.many
+                sentence = f"Too many {many} wait to be predicted: try again in a moment."
                 raise Refused(429, sentence, retry_after=1)
             self.waiting += images
 
@@ -214,33 +229,48 @@ class Predictor:
                 predict_batch(served, items)
 
     def choose(self, ticket: Ticket) -> ServedModel:
-        """Return the newest model, unless its input size differs from that of the views.
+        """Return the newest model, unless it would have seen other views.
 
         That happens where somebody puts a file of another backbone in the model's place.
         """
         now, then = self.served, ticket.made_for
-        return now if now.model.transform() == then.model.transform() else then
+        return now if now is then or seen_by(now.model) == seen_by(then.model) else then
 
     def next_batch(self) -> list[Item]:
         """Wait for images; return none when the server stops and all are predicted."""
         with self.changed:
             self.changed.wait_for(lambda: self.requests or self.evaluations or self.ending)
             if self.requests:
-                batch = take(self.requests, self.served.model.reads.at_once)
+                batch = take(self.requests, self.served.model.reads)
                 self.waiting -= len(batch)
                 return batch
-            return take(self.evaluations, EVALUATION_BATCH)
+            return take(self.evaluations, self.served.model.reads, EVALUATION_BATCH)
 
 
-def take(queue: deque[Item], at_most: int) -> list[Item]:
-    return [queue.popleft() for _ in range(min(at_most, len(queue)))]
+def take(queue: deque[Item], reads: Modality, at_most: int | None = None) -> list[Item]:
+    """Take as many items as go through the network together: one, or more that are short."""
+    batch: list[Item] = []
+    room = 1.0
+    while queue and len(batch) < (at_most or reads.at_once):
+        room -= reads.share(queue[0][1])
+        if batch and room < -SLACK:
+            break
+        batch.append(queue.popleft())
+    return batch
+
+
+def seen_by(model: Classifier) -> dict[str, Any]:
+    """Return all that a view depends on, but for the item."""
+    return model.reads.described(model.transform())
 
 
 def predict_batch(served: ServedModel, items: list[Item]) -> None:
     """Predict images of one or several requests in one pass through the network."""
     try:
-        features = served.model.features(np.stack([view for _, view in items])).cpu()
-        found = answers(served.model, features)
+        views = [view for _, view in items]
+        features = served.model.features(np.stack(views)).cpu()
+        short = list(map(served.model.reads.shortened, views))
+        found = answers(served.model, features, short)
     except Exception as error:  # such as a full memory: these fail, the next may not
         for ticket, _ in items:
             ticket.fail(error)
@@ -249,12 +279,14 @@ def predict_batch(served: ServedModel, items: list[Item]) -> None:
         ticket.put(answer)
 
 
-def answers(model: Classifier, features: Tensor) -> list[Answer]:
-    """Return what a model says of images by their features (n, p)."""
+def answers(model: Classifier, features: Tensor, shortened: Sequence[bool]) -> list[Answer]:
+    """Return what a model says of items by their features (n, p); which it saw in part is told."""
     classes, scores = model.classes_, model.judged(features.to(model.learner().device))
     return [
-        Answer(Prediction(classes, probabilities, float(margin)), own)
-        for probabilities, margin, own in zip(*scores, features.clone(), strict=True)
+        Answer(Prediction(classes, probabilities, float(margin), short), own)
+        for probabilities, margin, own, short in zip(
+            *scores, features.clone(), shortened, strict=True
+        )
     ]
 
 

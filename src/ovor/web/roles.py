@@ -7,7 +7,7 @@ from starlette.types import Scope
 from ovor.web.errors import Refused
 from ovor.web.settings import Settings
 
-ASKING = {("GET", "/model"), ("POST", "/predict"), ("GET", "/healthz")}
+ASKING = {("GET", "/model"), ("POST", "/predict"), ("POST", "/table"), ("GET", "/healthz")}
 OPEN = ("/", "/healthz")  # and /static: no token needed
 
 

@@ -3,10 +3,11 @@
 The names of the classes stand in that document, and their docstrings would: so they have none.
 """
 
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 TOP = 5  # classes that a prediction names
 State = Literal["waiting", "checking", "learning", "saving", "done", "failed", "cancelled"]
@@ -119,8 +120,19 @@ class LimitsShown(Response):
     request_bytes: int
 
 
+class Reads(Response):
+    one: Annotated[str, Field(description="what an item is called; the key of its name in rows")]
+    many: str
+    written: Annotated[
+        bool, Field(description="items can be sent as JSON: texts; others are files alone")
+    ]
+
+
 class ModelShown(Response):
     name: str
+    reads: Annotated[
+        Reads, Field(description="what it is asked about; images where they are counted too")
+    ]
     method: str
     exact: Annotated[
         bool, Field(description="a known class can get more images, and none is set aside")
@@ -152,30 +164,20 @@ class Candidate(Response):
     confidence: Share
 
 
-class Prediction(Response):
-    image: Annotated[str, Field(description="as the client calls it")]
+class Said(Response):
     label: Annotated[str, Field(description='the class, or "unknown"')]
     unknown: bool
     likeliest: Annotated[str, Field(description="the class that it is most like, also if unknown")]
     confidence: Annotated[Share, Field(description="that it is that one, if of any known class")]
     margin: Annotated[float, Field(description="how surely it is of a known class; below 0: not")]
     best: Annotated[list[Candidate], Field(max_length=TOP, description="the likeliest first")]
+    shortened: Annotated[
+        bool, Field(description="there if true: the end is beyond what the network reads")
+    ] = False
 
 
-class Unread(Response):
-    image: str
+class NotRead(Response):
     error: str
-
-
-class Predictions(Response):
-    version: Number
-    predictions: Annotated[
-        list[Prediction | Unread], Field(description="in the order of the images")
-    ]
-
-
-class Corrected(ModelShown):
-    row: Annotated[Prediction, Field(description="what the model now says of the image")]
 
 
 class Begun(Response):
@@ -217,9 +219,8 @@ class Lessons(Response):
     lessons: Annotated[list[LessonShown], Field(description="the newest first")]
 
 
-class Waiting(Response):
+class Doubted(Response):
     id: str
-    image: Annotated[str, Field(description="as the client called it")]
     label: str
     likeliest: str
     confidence: Share
@@ -237,8 +238,43 @@ class Inbox(Response):
         Literal["memory", "folder", "nothing"], Field(description="where, or that it is off")
     ]
     most: Annotated[int, Field(ge=0, description="images that can wait; the oldest go first")]
-    images: Annotated[list[Waiting], Field(description="the newest first")]
     groups: Annotated[list[Group], Field(description="images that are alike; the largest first")]
+
+
+class TableRow(Response):
+    label: Annotated[str | None, Field(description="none where labels were not asked for")]
+
+
+class Shapes:
+    """Responses with rows, in which the key of an item's name is what the model reads."""
+
+    def __init__(self, one: str) -> None:
+        prediction, unread = with_name(one, "Prediction", Said), with_name(one, "Unread", NotRead)
+        waiting, line = with_name(one, "Waiting", Doubted), with_name(one, "Row", TableRow)
+        rows = some(prediction | unread), Field(description=f"in the order of the {one}s")
+        now = prediction, Field(description=f"what the model now says of the {one}")
+        newest = some(waiting), Field(description="the newest first")
+        self.Predictions = grown("Predictions", Response, version=(Number, ...), predictions=rows)
+        self.Corrected = grown("Corrected", ModelShown, row=now)
+        self.Inbox = grown("Inbox", Inbox, images=newest)
+        self.Table = grown("Table", Response, rows=(some(line), ...))
+
+
+def some(shape: Any) -> Any:
+    """Return the type of a list, for a shape that only exists by now."""
+    return GenericAlias(list, (shape,))
+
+
+def grown(name: str, base: type[Response], **fields: Any) -> Any:
+    """Return a shape with some fields more."""
+    return create_model(name, __base__=base, **fields)
+
+
+def with_name(one: str, name: str, said: type[Response]) -> Any:
+    """Return the shape of a row: the name of an item, and what is said of it."""
+    first = {one: (str, Field(description="as the client calls it, or its beginning"))}
+    rest = {key: (field.annotation, field) for key, field in said.model_fields.items()}
+    return grown(name, Response, **first, **rest)
 
 
 STATUSES = {

@@ -5,8 +5,8 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 
+from ovor.data.modality import Modality
 from ovor.errors import in_words
-from ovor.web.decoding import Decoders
 from ovor.web.errors import Refused
 from ovor.web.evaluation import Evaluation
 from ovor.web.inbox import Inbox
@@ -15,6 +15,7 @@ from ovor.web.metrics import Metrics
 from ovor.web.predictor import NO_FILE, FileStamp, Predictor, ServedModel, file_stamp, load
 from ovor.web.scratch import Scratch
 from ovor.web.settings import Settings
+from ovor.web.sight import Sight
 from ovor.web.upload import MemoryBudget
 
 WATCH_SECONDS = 2  # between looks at the model's file
@@ -28,10 +29,10 @@ class Service:
         fitting = min(limits.images_per_prediction, settings.queue)  # more could never be taken
         self.limits = replace(limits, images_per_prediction=fitting)
         self.settings = settings
-        self.decoders = Decoders(self.limits, settings.debug)
         self.predictor = Predictor(load(settings, 1), settings.queue)
-        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.decoders)
-        self.inbox = Inbox(settings.inbox, self.limits, self.predictor, self.decoders)
+        self.sight = Sight(self.limits, settings.debug, self.reads)
+        self.evaluation = Evaluation(settings.evaluation, self.predictor, self.sight)
+        self.inbox = Inbox(settings.inbox, self.limits, self.predictor, self.sight)
         self.metrics = Metrics()
         self.lessons = Lessons(
             settings,
@@ -50,15 +51,20 @@ class Service:
         self.watching: asyncio.Task[None] | None = None
         self.show_gauges()
 
+    @property
+    def reads(self) -> Modality:
+        """What it can be asked about: the same as long as the server runs."""
+        return self.predictor.served.model.reads
+
     def show_gauges(self) -> None:
         gauge, predictor = self.metrics.gauge, self.predictor
-        gauge("ovor_queue_images", "Images that wait", lambda: predictor.waiting)
+        gauge("ovor_queue_images", "Images or texts that wait", lambda: predictor.waiting)
         gauge("ovor_model_version", "Which model answers", lambda: predictor.served.version)
         gauge("ovor_classes", "Classes that it knows", lambda: len(predictor.served.classes))
-        gauge("ovor_inbox_images", "Images that wait to be named", lambda: len(self.inbox))
+        gauge("ovor_inbox_images", "Images or texts that wait to be named", lambda: len(self.inbox))
 
     async def start(self) -> None:
-        await self.decoders.start()
+        await self.sight.start()
         self.predictor.start()
         self.after_change(self.predictor.served)
         self.watching = asyncio.create_task(self.watch())
@@ -71,7 +77,7 @@ class Service:
                     await task
         await self.lessons.finish()
         await asyncio.to_thread(self.predictor.stop)
-        await asyncio.to_thread(self.decoders.close)
+        await asyncio.to_thread(self.sight.close)
         self.inbox.close()
         self.scratch.close()
 
