@@ -11,6 +11,7 @@ from command import ovor
 from drawings import draw
 from ovor import Classifier
 from ovor.data.images import to_image
+from ovor.data.modality import IMAGES
 from ovor.metrics import wilson
 from ovor.report import page
 from ovor.report.evaluation import Subject, report_on, subject_of
@@ -90,6 +91,7 @@ def test_an_export_tells_no_counts(garden: Path) -> None:
     class Export:
         classes_ = Classifier.load(garden / "garden.ovor").classes_
         task_sizes_ = (2, 2)
+        reads = IMAGES
 
     subject = subject_of(Export(), "garden.onnx", "kept")  # type: ignore[arg-type]
     assert subject.lessons == [
