@@ -2,6 +2,7 @@
 # make demo-photos  fetches photographs by npm, and learns ten classes of them
 # make check  style, types, import arrows                   make grid   the README's table (hours)
 # make test-portable  numbers, by other processors' instructions
+# make kernel  compiles kernel.c of the page, with clang
 # make bench  speed beside its targets (ARGS=--quick: 3 minutes instead of 14)
 PYTHON ?= python3
 BIN := .venv/bin

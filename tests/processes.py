@@ -33,7 +33,7 @@ from ovor.distributed.ranks import Ranks
 EPSILON = (2 * 5 * 6 * 64 + 8 * 5) ** 0.5 * 2**-24
 CLOSE = 2 * EPSILON**0.5  # 0.004 of what a weight has moved, which is no more than its size
 CLOSE_BY_SGD = 4 * 9 * EPSILON  # 4 epochs of 9 batches, of all three tasks: 0.0001
-SECONDS = 120  # for anything here, on a busy machine
+SECONDS = 240  # for anything here, on a busy machine
 
 
 def together(size: int, folder: Path, work: Callable[..., None], *args: Any) -> None:

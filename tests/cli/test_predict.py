@@ -17,9 +17,10 @@ from command import WIDE, ovor
 from drawings import draw
 from ovor import Classifier
 from ovor.classifier.prediction import Prediction, row
-from ovor.cli.given_images import LOOKED_AHEAD, look_ahead
+from ovor.cli.given_items import LOOKED_AHEAD, look_ahead
 from ovor.cli.prediction_rows import aligned, tabbed
 from ovor.data.image_files import each_image, find_images
+from ovor.data.modality import IMAGES
 
 KEYS = ["image", "label", "unknown", "likeliest", "confidence", "margin", "best"]
 
@@ -101,7 +102,7 @@ def test_a_large_folder_is_not_listed_before_the_first_image(tmp_path: Path) -> 
     for number in range(LOOKED_AHEAD + 3):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}/a.png").touch()
-    ahead, found = look_ahead([str(tmp_path)])
+    ahead, found = look_ahead([str(tmp_path)], IMAGES)
     assert len(ahead) == LOOKED_AHEAD
     assert len(list(found)) == 3
 
@@ -181,9 +182,9 @@ WORDS = (" sun ", " owl ", " unknown ", " The image ")
 def test_what_is_unknown_has_no_percentage_beside_it() -> None:
     names, shares = np.array(["sun", "owl"], object), np.array([0.92, 0.08])
     surely, hardly = (row("a.png", Prediction(names, shares, margin), 2) for margin in (1, -1))
-    assert plain(aligned(surely, 6)) == "a.png   sun 92.0 %  owl 8.0 %"
-    assert plain(aligned(hardly, 6)) == "a.png   unknown \u2013 most like sun, owl"
-    assert tabbed(hardly) == "a.png\tunknown\tsun\t0.9200\towl\t0.0800"
+    assert plain(aligned(surely, 6, "image")) == "a.png   sun 92.0 %  owl 8.0 %"
+    assert plain(aligned(hardly, 6, "image")) == "a.png   unknown \u2013 most like sun, owl"
+    assert tabbed(hardly, "image") == "a.png\tunknown\tsun\t0.9200\towl\t0.0800"
 
 
 def plain(markup: str) -> str:

@@ -83,7 +83,7 @@ def dataset(request: pytest.FixtureRequest, names: dict[str, str]) -> Dataset:
 
 
 def pixels(images: Images, index: int) -> NDArray[np.uint8]:
-    image = images.image(index)
+    image = images.item(index)
     assert image.mode == "RGB"
     return np.asarray(image)
 

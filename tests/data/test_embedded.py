@@ -80,6 +80,6 @@ def test_the_lists_are_those_of_the_seeded_script(
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
         OvorError,
-        match=r"'mnist'.*quickdraw, .*imagenet-a, folder:PATH, shards:PATTERN or hf:NAME",
+        match=r"'mnist'.*quickdraw, .*folder:PATH, shards:PATTERN, hf:NAME or texts:PATH",
     ):
         load_dataset("mnist")

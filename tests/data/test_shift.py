@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 
 from ovor.config import Shift
-from ovor.data.base import Dataset
-from ovor.data.images import Pictures
+from ovor.data.base import Dataset, Items
+from ovor.data.modality import Given
 from ovor.data.shift import shifted
+from ovor.errors import OvorError
 
 ORDER, SIZES = [3, 1, 0, 2], (2, 1, 1)
 
@@ -23,7 +24,7 @@ def line(paper: int = 0, ink: int = 255) -> np.ndarray:
 
 
 def dataset(pixels: np.ndarray) -> Dataset:
-    images = Pictures([pixels] * 4, np.arange(4))
+    images = Given([pixels] * 4, np.arange(4))
     return Dataset("lines", ("a", "b", "c", "d"), images, images)
 
 
@@ -32,7 +33,7 @@ def seen(pixels: np.ndarray, kind: Shift, seed: int = 0, part: str = "train") ->
     data = shifted(dataset(pixels), ORDER, SIZES, kind, seed)
     images = getattr(data, part)
     assert images.labels.tolist() == [0, 1, 2, 3]
-    return [np.asarray(images.image(label)).astype(int) for label in ORDER]
+    return [np.asarray(images.item(label)).astype(int) for label in ORDER]
 
 
 def share_of_ink(images: Sequence[np.ndarray], paper: int) -> list[float]:
@@ -100,3 +101,16 @@ def test_one_task_is_the_first() -> None:
     data = shifted(dataset(line()), ORDER, (4,), "ink", 0)
     assert np.array_equal(np.asarray(data.train.image(2)), line())
     assert isinstance(data.train.image(2), Image.Image)
+
+
+class Texts(Items):
+    labels = np.zeros(1, np.int64)
+
+    def item(self, index: int) -> str:
+        return "a text"
+
+
+def test_texts_cannot_look_different() -> None:
+    data = shifted(Dataset("notes", ("a", "b"), Texts(), Texts()), [1, 0], [1, 1], "ink", 0)
+    with pytest.raises(OvorError, match="leave the shift out"):
+        data.train.item(0)

@@ -26,6 +26,8 @@ from ovor.experiments.scenarios import arriving
 from ovor.experiments.tables import TABLES, Row, Section, sections
 from ovor.terminal.console import Terminal
 
+USUAL_WAY = ("classes", None, 0.0, "none")
+
 
 @dataclass(frozen=True)
 class GridArguments:
@@ -132,13 +134,17 @@ def grid_command(argv: list[str]) -> None:
 
 def in_scenario(part: Section, arguments: GridArguments) -> Section:
     """Return the section with its images coming as the flags say."""
-    way = arguments.scenario, arguments.imbalance, arguments.label_noise, arguments.shift
-    if way == ("classes", None, 0.0, "none"):
+    if way_of(arguments) == USUAL_WAY:
         return part
     try:
-        return arriving(part, *way)
+        return arriving(part, *way_of(arguments))
     except OvorError as error:
         raise OvorError(f"{error} --methods chooses rows of the table.") from error
+
+
+def way_of(arguments: GridArguments) -> tuple[Scenario, tuple[int, int] | None, float, Shift]:
+    """Return how images come, by the flags."""
+    return arguments.scenario, arguments.imbalance, arguments.label_noise, arguments.shift
 
 
 def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None:
@@ -161,6 +167,8 @@ def check_flags(arguments: GridArguments) -> None:
     """Refuse flags that exclude each other, or one without the other that it needs."""
     if arguments.ray and arguments.slurm:
         sys.exit(wrong_usage("ovor: --ray and --slurm are two places for the runs: choose one."))
+    if arguments.preset == "field" and way_of(arguments) != USUAL_WAY:
+        sys.exit(wrong_usage("ovor: the table field has its own scenarios: leave out the others."))
     if arguments.scenario == "stream" and (arguments.epochs or 1) > 1:
         sys.exit(wrong_usage("ovor: a stream shows every image once: leave out --epochs."))
     if arguments.slurm_options and not arguments.slurm:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from ovor.config import Shift
-from ovor.data.base import Dataset, Images, Integers
+from ovor.data.base import Dataset, Images, Integers, Items
+from ovor.errors import OvorError
 
 DIRECTION = 7  # the first number of a seed sequence, going on from those of scenarios.py
 # What the last task has.
@@ -49,14 +50,16 @@ class ShiftedImages(Images):
     """Images that are changed when they are asked for."""
 
     labels: Integers
-    images: Images
+    images: Items
     strengths: NDArray[np.float64]
     """by class, from 0 to 1"""
     kind: Shift
     sign: float
 
     def image(self, index: int) -> Image.Image:
-        image, strength = self.images.image(index), float(self.strengths[self.labels[index]])
+        image, strength = self.images.item(index), float(self.strengths[self.labels[index]])
+        if not isinstance(image, Image.Image):
+            raise OvorError("Only images can look different from task to task: leave the shift out.")
         if not strength:
             return image
         return inked(image, strength, self.sign) if self.kind == "ink" else dimmed(image, strength)

@@ -142,13 +142,12 @@ class Bert(Prefixed):
     def pooled(
         self, tokens: Tensor, which: Collection[int], prefixes: Prefixes | None = None
     ) -> Tensor:
-        """Return the mean over the tokens after each of these blocks, normalised (B, blocks, D)."""
+        """Return the mean over the tokens after each of these blocks (B, blocks, D)."""
         there = (tokens > 0)[..., None]
         hidden = self.hidden(tokens, max(which), prefixes)
         many = there.sum(1).clamp(min=1)
         means = [(hidden[at] * there).sum(1) / many for at in sorted(which)]
-        pooled = torch.stack(means, dim=1).float()
-        return F.layer_norm(pooled, pooled.shape[-1:])
+        return torch.stack(means, dim=1).float()
 
     def depths(self, inputs: Tensor, which: Collection[int]) -> Tensor:
         return self.averaged(inputs, which, {})
@@ -163,7 +162,7 @@ class Bert(Prefixed):
     def averaged(self, inputs: Tensor, which: Collection[int], prefixes: Prefixes) -> Tensor:
         """Return the features of texts, given as windows of tokens (B, windows, N).
 
-        A window without tokens counts for nothing; the others are averaged, and normalised again.
+        A window without tokens counts for nothing; the others are averaged, then normalised.
         """
         texts, windows, _ = inputs.shape
         rows = inputs.long().flatten(0, 1)

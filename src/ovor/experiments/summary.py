@@ -13,7 +13,9 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ovor.config import Run
 from ovor.errors import OvorError
+from ovor.experiments.field_table import field_lines, field_notes, fitting_field
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.tables import Measure, Row, Section
 from ovor.paper import paper
@@ -48,6 +50,7 @@ def collect(
             "paper": part.where,
             "comparable": part.comparable,
             "deviations": part.deviations,
+            **({"way": part.way} if part.way else {}),
             "rows": [collect_row(row, measure, seeds, out) for row in part.rows],
         }
         for part in sections
@@ -75,7 +78,10 @@ def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict
         "learnable_parameters": results[0]["learnable_parameters"] if results else None,
         "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
     }
-    if measure == "task-id-given":
+    if measure == "field":
+        entry["bytes"] = [folder.weights.stat().st_size for folder in finished]
+        entry["passes"] = passes_of(row.run, results[0]["tasks"]) if results else None
+    elif measure == "task-id-given":
         entry["by_task"] = {"change": [changes(result) for result in results]}
     elif measure != "accuracy":
         drifts = [json.loads(folder.drift_file.read_text()) for folder in finished]
@@ -84,6 +90,13 @@ def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict
             for name in BY_TASK[measure]
         }
     return entry
+
+
+def passes_of(run: Run, sizes: list[int]) -> int:
+    """Return how often one image goes through the network to be classified."""
+    from ovor.analysis.cost import Setting, measure  # brings torch
+
+    return measure(run.method, Setting(len(sizes), max(sizes))).passes
 
 
 def changes(result: dict[str, Any]) -> list[float]:
@@ -168,6 +181,17 @@ def lines_of(part: dict[str, Any], measure: Measure) -> tuple[tuple[str, ...], L
     return accuracy_lines(part) if measure == "accuracy" else task_lines(part, measure)
 
 
+def tables_of(
+    sections: list[dict[str, Any]], measure: Measure
+) -> list[tuple[str, tuple[str, ...], Lines]]:
+    """Return title, headings and cells of each table: one a section, and one for all the field."""
+    if measure == "field":
+        data = str(sections[0]["title"]).rpartition(", ")[0]
+        return [(f"The field on {data}", *field_lines(sections))]
+    parts = [(part, *lines_of(part, measure)) for part in sections]
+    return [(title_of(part, headings), headings, lines) for part, headings, lines in parts]
+
+
 def footer(sections: list[dict[str, Any]]) -> str:
     rows = [row for part in sections for row in part["rows"]]
     # A run that stands in several rows counts once.
@@ -185,19 +209,27 @@ def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:
 def as_tables(sections: list[dict[str, Any]], measure: Measure, width: int) -> Group:
     """Return the sections as tables of a terminal of this width."""
     shown: list[RichTable | Text] = []
-    for part in sections:
-        headings, lines = lines_of(part, measure)
+    for title, headings, lines in tables_of(sections, measure):
         if measure == "accuracy":
             headings, lines = fitting(headings, lines, width)
-        table = RichTable(
-            title=title_of(part, headings), title_justify="left", box=SIMPLE_HEAD, pad_edge=False
-        )
+        elif measure == "field":
+            headings, lines = fitting_field(headings, lines, width)
+        table = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        if measure == "field":
+            table.padding = (0, 1, 0, 0)
+            table.add_column("", no_wrap=True)
+            headings = headings[1:]
         for heading in headings:
             table.add_column(heading, no_wrap=bool(heading), justify="right" if heading else "left")
         for line in lines:
             table.add_row(*line)
         shown.append(table)
-    return Group(*shown, Text(footer(sections)))
+    return Group(*shown, *map(Text, notes(sections, measure)))
+
+
+def notes(sections: list[dict[str, Any]], measure: Measure) -> list[str]:
+    """Return what stands below the tables."""
+    return [*(field_notes(sections) if measure == "field" else []), footer(sections)]
 
 
 def fitting(headings: tuple[str, ...], lines: Lines, width: int) -> tuple[tuple[str, ...], Lines]:
@@ -217,9 +249,8 @@ def needed(columns: dict[str, tuple[str, ...]]) -> int:
 
 def as_markdown(sections: list[dict[str, Any]], measure: Measure) -> str:
     blocks = []
-    for part in sections:
-        headings, lines = lines_of(part, measure)
+    for title, headings, lines in tables_of(sections, measure):
         rule = "|" + "---|" * len(headings)
         body = ["| " + " | ".join(line) + " |" for line in (headings, *lines)]
-        blocks.append("\n".join([f"*{title_of(part, headings)}*", "", body[0], rule, *body[1:]]))
-    return "\n\n".join([*blocks, footer(sections)]) + "\n"
+        blocks.append("\n".join([f"*{title}*", "", body[0], rule, *body[1:]]))
+    return "\n\n".join([*blocks, *notes(sections, measure)]) + "\n"

@@ -23,7 +23,7 @@ OTHER_METHODS = (
 REFERENCE = "imagenet-r/10"  # the setting shown beside data that the paper does not have
 
 Figures = tuple[float | None, float | None]  # A_T and F_T; None where the paper has none
-Measure = Literal["accuracy", "task-id-given", "prompt-drift", "representation-drift"]
+Measure = Literal["accuracy", "field", "task-id-given", "prompt-drift", "representation-drift"]
 
 
 class Make(Protocol):
@@ -53,6 +53,7 @@ class Section:
     where: str  # the setting of the paper's figures
     comparable: bool  # whether the rows were run in that setting
     deviations: bool = False  # whether the paper's standard deviations are shown
+    way: str = ""  # the scenario, in the table that has several
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,13 @@ def drift(data: str, tasks: int, make: Make) -> list[Section]:
     return [beside_reference(f"{data}, {tasks} tasks", data, tasks, [row])]
 
 
+def of_the_field(data: str, tasks: int, make: Make) -> list[Section]:
+    """Return every method in every scenario that it can learn in."""
+    from ovor.experiments.field import field  # which is made of rows and sections
+
+    return field(data, tasks, make)
+
+
 IMAGENET_R = tuple(("imagenet-r", tasks) for tasks in (5, 10, 20))
 OTHERS = (("cifar-100", 10), ("cub-200", 10), ("imagenet-a", 10))
 TEN_TASKS = (IMAGENET_R[1], *OTHERS)
@@ -246,6 +254,12 @@ TABLES: dict[str, Table] = {
     ),
     "main-table": Table(
         "the methods of the paper's time, with and without VOR", main_table, TEN_TASKS
+    ),
+    "field": Table(
+        "every method in seven scenarios, with time, bytes and passes",
+        of_the_field,
+        (("quickdraw", 10),),
+        "field",
     ),
     "vor-table": Table(
         "what VOR brings to four prompts (Table 2)", partial(method_table, FOUR), TEN_TASKS
@@ -304,7 +318,7 @@ def sections(
         return adapt(settings(data, method, vor, tasks))
 
     found = [part for setting in where for part in table.sections(*setting, make)]
-    return table, [choose(with_backbone(part), methods) for part in found]
+    return table, choose([with_backbone(part) for part in found], methods)
 
 
 def with_backbone(part: Section) -> Section:
@@ -315,14 +329,15 @@ def with_backbone(part: Section) -> Section:
     return replace(part, title=f"{part.title}, backbone {backbone}")
 
 
-def choose(part: Section, methods: list[str]) -> Section:
-    """Return the section with the rows of some methods alone."""
+def choose(parts: list[Section], methods: list[str]) -> list[Section]:
+    """Return the sections with the rows of some methods alone, as far as they have any."""
     if not methods:
-        return part
+        return parts
     names = {ALIASES.get(name, name) for name in methods}
-    rows = [row for row in part.rows if row.run.name in names]
-    missing = names - {row.run.name for row in rows}
+    there = dict.fromkeys(row.run.name for part in parts for row in part.rows)
+    missing = names - set(there)
     if missing:
-        known = ", ".join(dict.fromkeys(row.run.name for row in part.rows))
+        known = ", ".join(there)
         raise OvorError(f"This table has no {', '.join(sorted(missing))}: choose from {known}.")
-    return replace(part, rows=rows)
+    kept = [[row for row in part.rows if row.run.name in names] for part in parts]
+    return [replace(part, rows=rows) for part, rows in zip(parts, kept, strict=True) if rows]

@@ -120,9 +120,12 @@ def test_a_change_in_the_browser_is_the_change_in_python(
     check_same(again, model)
 
 
-def test_there_and_back_changes_nothing(device: Device, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bundle", [False, True])
+def test_there_and_back_changes_nothing(device: Device, tmp_path: Path, bundle: bool) -> None:
+    """Also where the backbone is in the file."""
     model = taught(*NAMES, once=True)
-    memory = to_device(device, model, tmp_path)
+    model.save(tmp_path / "python.ovor", bundle=bundle)
+    memory = device.memory((tmp_path / "python.ovor").read_bytes())
     (tmp_path / "again.ovor").write_bytes(memory.file())
     expected, words = load_tensors(tmp_path / "python.ovor")
     found, said = load_tensors(tmp_path / "again.ovor")

@@ -56,7 +56,6 @@ SHAPES: dict[str, tuple[list[int], int]] = {
     "many classes": ([6] * 30, 150),
     "one image of a class": ([1, 5, 12, 30], 200),
     "one image of each": ([1, 1, 1], 100),
-    "two images": ([1, 1], 70),
     "one class": ([9], 70),
     "unequal classes": ([3, 200], 90),
     "narrow": ([20, 30], 12),
@@ -146,6 +145,17 @@ def test_one_image(device: Device) -> None:
     assert not memory.outputs(case.features).any()
     assert all(row["unknown"] for row in memory.do("classify", case.features[case.tests]))
     assert (scores(model, case)[1] < 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*one image only")
+def test_two_images(device: Device) -> None:
+    """Any ridge is as good as another, rounding chooses: distances have no fixed measure."""
+    case = Case.of([1, 1], 70)
+    model = classifier(case.features).learn(*case.pairs())
+    memory = device.memory(like=model)
+    memory.learn(case.features, case.groups)
+    expected = model.decision_function(images(case.tests))
+    np.testing.assert_allclose(memory.outputs(case.features[case.tests]), expected, atol=OUTPUTS)
 
 
 @pytest.mark.filterwarnings("ignore:.*one image only")

@@ -105,7 +105,10 @@ export function renamed(state, given, to, yes) {
 
 /** Add what another model has learned, which must have been with the same encoder. */
 export function merged(kernel, state, other, yes, progress) {
-  if (!other.state.moments) throw new Refused("This file is for predicting only, without the sums that merging needs: use the model that it was exported from.");
+  if (!other.state.moments) {
+    const remedy = "use the model that it was exported from";
+    throw new Refused(`This file is for predicting only, without the sums that merging needs: ${remedy}.`);
+  }
   const theirs = namesOf(other.state.tasks);
   const names = namesOf(state.tasks);
   checkNewNames(theirs, names, yes);

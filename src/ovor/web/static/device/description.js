@@ -4,8 +4,8 @@ import { Refused } from "./errors.js";
 import { shortened, unreadable } from "./names.js";
 import { Float, plain } from "./python_json.js";
 
-export const KIND = "ovor classifier";
-export const SCHEMA = 1;
+const KIND = "ovor classifier";
+const SCHEMA = 1;
 const MOST_CLASSES = 5000; // the head is solved with matrices of as many rows and columns
 const OPTIONS = { fading: 1, projection: 0, tuning: "none", outliers: 0, bottleneck: 64, tokens: 5, weight_decay: 5e-4 };
 

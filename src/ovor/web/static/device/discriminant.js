@@ -22,8 +22,8 @@ export class Discriminant {
     const gram = byRows(kernel, deviations, coordinates, classes, classes, size);
     this.gram = gram.map((x, i) => (x + gram[(i % classes) * classes + Math.floor(i / classes)]) / 2);
     const overlap = byRows(kernel, coordinates, coordinates, classes, classes, size);
-    const system2 = eye(classes).map((x, i) => x / each + this.gram[i]);
-    this.kernel = inverse(kernel, system2, classes); // how the scatter of the means shortens distances
+    const measured = eye(classes).map((x, i) => x / each + this.gram[i]);
+    this.kernel = inverse(kernel, measured, classes); // how the scatter of the means shortens distances
     if (!this.kernel) throw notLearned();
     const trace = spectrum.inverses(ridge) + dot(this.kernel, overlap);
     this.leverage = Math.min(Math.max((width - ridge * trace) / scatter.freedom, 0), 0.99);

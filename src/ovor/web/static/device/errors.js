@@ -8,7 +8,7 @@ const everyUnprintable = new RegExp(UNPRINTABLE.source, "g");
 const coded = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
 /** A text with what would break or turn the line written out. */
-export const oneLine = (text) => text.replace(everyUnprintable, coded);
+const oneLine = (text) => text.replace(everyUnprintable, coded);
 
 /** What cannot be done, as the page's other back end says it: with a status, and names in question. */
 export class Refused extends Error {

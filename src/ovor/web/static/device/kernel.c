@@ -14,6 +14,7 @@ static inline v128_t at64(const f64 *x) { return wasm_v128_load(x); }
 static inline v128_t at32(const f32 *x) { return wasm_v128_load(x); }
 static inline v128_t muladd64(v128_t sum, v128_t a, v128_t b) { return wasm_f64x2_add(sum, wasm_f64x2_mul(a, b)); }
 static inline v128_t muladd32(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
+static inline v128_t mulsub32(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_sub(sum, wasm_f32x4_mul(a, b)); }
 static inline f64 both(v128_t x) { return wasm_f64x2_extract_lane(x, 0) + wasm_f64x2_extract_lane(x, 1); }
 static inline f32 all4(v128_t x) {
   return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1) + wasm_f32x4_extract_lane(x, 2) + wasm_f32x4_extract_lane(x, 3);
@@ -223,11 +224,12 @@ static void subtract(f32 *a, int n, int from, const f32 *rows, const f32 *factor
         v128_t s[8];
         for (int i = 0; i < 4; i++) s[2 * i] = at32(a + (c + i) * n + r), s[2 * i + 1] = at32(a + (c + i) * n + r + 4);
         for (int t = 0; t < count; t++) {
-          v128_t x = at32(rows + t * n + r), y = at32(rows + t * n + r + 4), f;
-          f = wasm_v128_load32_splat(factors + t * n + c), s[0] = wasm_f32x4_sub(s[0], wasm_f32x4_mul(f, x)), s[1] = wasm_f32x4_sub(s[1], wasm_f32x4_mul(f, y));
-          f = wasm_v128_load32_splat(factors + t * n + c + 1), s[2] = wasm_f32x4_sub(s[2], wasm_f32x4_mul(f, x)), s[3] = wasm_f32x4_sub(s[3], wasm_f32x4_mul(f, y));
-          f = wasm_v128_load32_splat(factors + t * n + c + 2), s[4] = wasm_f32x4_sub(s[4], wasm_f32x4_mul(f, x)), s[5] = wasm_f32x4_sub(s[5], wasm_f32x4_mul(f, y));
-          f = wasm_v128_load32_splat(factors + t * n + c + 3), s[6] = wasm_f32x4_sub(s[6], wasm_f32x4_mul(f, x)), s[7] = wasm_f32x4_sub(s[7], wasm_f32x4_mul(f, y));
+          v128_t x = at32(rows + t * n + r), y = at32(rows + t * n + r + 4);
+          const f32 *factor = factors + t * n + c;
+          for (int i = 0; i < 4; i++) {
+            v128_t f = wasm_v128_load32_splat(factor + i);
+            s[2 * i] = mulsub32(s[2 * i], f, x), s[2 * i + 1] = mulsub32(s[2 * i + 1], f, y);
+          }
         }
         for (int i = 0; i < 4; i++) wasm_v128_store(a + (c + i) * n + r, s[2 * i]), wasm_v128_store(a + (c + i) * n + r + 4, s[2 * i + 1]);
       }

@@ -3,6 +3,7 @@
 import { Refused } from "./errors.js";
 
 const PAGE = 65536;
+export const FULL = "There is not enough memory here for so large a model: close other tabs, and try again.";
 let loaded = null;
 
 /** The kernel; it is loaded once. */
@@ -59,7 +60,7 @@ class Kernel {
     try {
       this.memory.grow(pages);
     } catch {
-      throw new Refused("There is not enough memory here for so large a model: close other tabs, and try again.");
+      throw new Refused(FULL);
     }
   }
 

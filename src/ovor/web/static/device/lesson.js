@@ -85,13 +85,11 @@ export class Lesson {
 
   async learn(taught) {
     const { service, yes } = this;
-    const known = service.memory.model().lessons.length;
     this.says({ doing: "learning", progress: LOOKING });
     const progress = (share) => this.says({ progress: LOOKING + (1 - LOOKING) * share });
     const report = await service.memory.learn(taught, { yes, progress });
     for (const id of this.leaves) service.waiting.remove(id);
     service.changed();
-    const lessons = service.memory.model().lessons.length;
-    return { report, accuracy: report.expected, lesson: lessons > known ? lessons : null };
+    return { report, accuracy: report.expected, lesson: report.lesson, notes: report.notes };
   }
 }

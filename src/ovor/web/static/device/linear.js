@@ -10,7 +10,7 @@ export function transposed(a, rows, columns) {
 }
 
 /** Make what is above the diagonal the same as what is below; by blocks, which stay near the processor. */
-export function mirror(a, n) {
+function mirror(a, n) {
   for (let rows = 0; rows < n; rows += BLOCK) {
     for (let columns = 0; columns <= rows; columns += BLOCK) {
       for (let i = rows; i < Math.min(rows + BLOCK, n); i += 1) {

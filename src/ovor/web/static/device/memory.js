@@ -5,7 +5,7 @@ import { calibrated } from "./calibration.js";
 import { corrected, forgotten, merged, renamed, unlearned } from "./changes.js";
 import { checkAlike, checkedAbout } from "./description.js";
 import { Refused } from "./errors.js";
-import { kernel } from "./kernel.js";
+import { FULL, kernel } from "./kernel.js";
 import { argmax, byRows, dot, sum } from "./linear.js";
 import { readModel, writeModel } from "./model_file.js";
 import { UNKNOWN } from "./names.js";
@@ -156,7 +156,7 @@ export class Memory {
   async learn(classes, options = {}) {
     this.kernel ??= await kernel();
     if (this.#state) this.#sums();
-    const { state, report } = taught(this.kernel, this.#state, classes, options);
+    const { state, report } = enough(() => taught(this.kernel, this.#state, classes, options));
     this.#become(state);
     return report;
   }
@@ -169,18 +169,22 @@ export class Memory {
   /** Count an image as another class: one that was learned as `was`, or a new one without it. */
   async correct(features, digest, name, { was = null, yes = false, progress } = {}) {
     this.kernel ??= await kernel();
-    if (this.#state) this.#become(corrected(this.kernel, this.#sums(), features, digest, name, { was, yes, progress }));
-    else await this.learn([{ name, features: [features], digests: [digest] }], { yes, progress });
+    if (!this.#state) {
+      await this.learn([{ name, features: [features], digests: [digest] }], { yes, progress });
+      return;
+    }
+    const options = { was, yes, progress };
+    this.#become(enough(() => corrected(this.kernel, this.#sums(), features, digest, name, options)));
   }
 
   /** Take images back that were learned: [{name, features, images, digests}]. */
   async unlearn(classes, { progress } = {}) {
-    this.#become(unlearned(this.kernel, this.#sums(), classes, progress), false);
+    this.#become(enough(() => unlearned(this.kernel, this.#sums(), classes, progress)), false);
   }
 
   /** Take a class out; how its images scattered stays in the sums. */
   async forget(name, { progress } = {}) {
-    this.#become(forgotten(this.kernel, this.#sums(), name, progress), false);
+    this.#become(enough(() => forgotten(this.kernel, this.#sums(), name, progress)), false);
   }
 
   async rename(from, to, { yes = false } = {}) {
@@ -191,7 +195,7 @@ export class Memory {
   async merge(content, { yes = false, progress } = {}) {
     this.#sums();
     const other = await readModel(bytesOf(content), this.fits);
-    this.#become(merged(this.kernel, this.#sums(), other, yes, progress));
+    this.#become(enough(() => merged(this.kernel, this.#sums(), other, yes, progress)));
   }
 
   /** Go back to before the last change. */
@@ -243,3 +247,13 @@ export class Memory {
 
 const bytesOf = (content) =>
   ArrayBuffer.isView(content) ? new Uint8Array(content.buffer, content.byteOffset, content.byteLength) : new Uint8Array(content);
+
+/** What a task gives, or a sentence where the browser has no memory for its matrices. */
+function enough(task) {
+  try {
+    return task();
+  } catch (error) {
+    if (error instanceof RangeError) throw new Refused(FULL);
+    throw error;
+  }
+}

@@ -153,8 +153,7 @@ export class Service {
   /** Go on with another model file in the place of this model. */
   async open(file) {
     this.checkFree();
-    const memory = await Memory.open(await file.arrayBuffer());
-    this.memory.checkSame(memory);
+    const memory = await Memory.open(await file.arrayBuffer(), { like: this.memory });
     [this.memory, this.name] = [memory, file.name];
     return this.changed();
   }

@@ -1,0 +1,126 @@
+"""The field: which methods are in which scenario, and the one table that it ends in."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from command import ovor
+from experiments.test_grid import Here
+from ovor.config import Run
+from ovor.experiments import field, field_table, summary
+from ovor.experiments.tables import sections
+from ovor.learners import METHODS, looks_again, returning, takes_vor
+from ovor.presets import settings
+
+
+def by_way() -> dict[str, dict[str, Run]]:
+    _, parts = sections("field", ["quickdraw"], [], [])
+    return {part.way: {row.label: row.run for row in part.rows} for part in parts}
+
+
+def test_every_method_is_there_and_each_scenario_has_those_that_can() -> None:
+    found = by_way()
+    vor = {f"{method}+vor" for method in METHODS if takes_vor(method)}
+    assert set(found["plain"]) == {*METHODS, *vor}
+    assert list(found) == [way.name for way in field.WAYS]
+    others = {method for method in METHODS if method not in field.VARIANTS}
+    assert set(found["again"]) == {m for m in others if returning(m)}
+    stream = {m for m in others if not looks_again(m, settings("quickdraw", m).options)}
+    assert set(found["single pass"]) == stream
+    assert set(found["one by one"]) == others - set(field.TOO_LONG)
+    assert set(found["wrong labels"]) == set(found["shift"]) == set(found["unequal"]) == others
+    assert {*field.VARIANTS, *field.TOO_LONG} <= set(METHODS)
+
+
+def test_scenarios_are_what_they_are_called() -> None:
+    runs = {way: rows["fecam"] for way, rows in by_way().items()}
+    usual = runs["plain"]
+    assert usual == settings("quickdraw", "fecam")
+    assert runs == {
+        "plain": usual,
+        "one by one": replace(usual, tasks=100),
+        "again": replace(usual, scenario="repetition"),
+        "unequal": replace(usual, imbalance=(5, 80)),
+        "single pass": replace(usual, scenario="stream", epochs=1),
+        "wrong labels": replace(usual, label_noise=0.1),
+        "shift": replace(usual, shift="ink"),
+    }
+
+
+def test_methods_can_be_chosen_that_only_some_scenarios_have() -> None:
+    _, parts = sections("field", ["quickdraw"], [], ["slca", "klda"])
+    rows = {part.way: [row.label for row in part.rows] for part in parts}
+    assert rows["plain"] == ["klda", "slca"]
+    assert rows["again"] == ["klda"]
+    _, parts = sections("field", ["quickdraw"], [], ["coda-p"])
+    assert [part.way for part in parts] == ["plain"]
+
+
+def small(run: Run, tiny_run: Run) -> Run:
+    own = {"projection": 20} if run.method == "klda" else {}
+    own_epochs = run.epochs if run.vor else 1
+    return replace(
+        run, backbone=tiny_run.backbone, options=own, device="cpu", epochs=own_epochs, workers=0
+    )
+
+
+def test_a_grid_of_the_field_ends_in_one_table_and_goes_on(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ovor.cli.grid.on_this_machine", lambda *_: nullcontext(Here()))
+    monkeypatch.setattr("ovor.cli.grid.adapt", lambda run, _: small(run, tiny_run))
+    few = ("--tasks", "2", "--seeds", "0", "1", "--methods", "klda", "linear")
+    command = ("grid", "field", "--data", tiny_run.data, "--out", "o", "--jobs", "1", *few)
+    said = ovor(*command, "--json", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    found = json.loads(said.stdout)["sections"]
+    done = {part["way"]: [row["label"] for row in part["rows"]] for part in found}
+    assert done["again"] == ["klda"]
+    assert done["single pass"] == ["linear", "klda"]
+    rows = [row for part in found for row in part["rows"]]
+    assert {len(row["A_T"]) for row in rows} == {2}
+    assert {row["passes"] for row in rows} == {1}
+    kept = [size for row in rows for size in row["bytes"]]
+    on_disk = {path.stat().st_size for path in tmp_path.glob("o/*/weights.safetensors")}
+    assert set(kept) == on_disk
+    again = ovor(*command, "--markdown", cwd=tmp_path)  # runs nothing anew
+    table = [line for line in again.stdout.splitlines() if line.startswith("|")]
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| linear", "| klda"]
+    headings = [cell.strip() for cell in table[0].strip("| ").split("|")]
+    assert headings[:4] == ["passes", "MB kept", "seconds", "F_T ↓"]
+    assert headings[4:] == [way.name for way in field.WAYS]
+    assert table[2].split(" | ")[7] == field_table.CANNOT  # linear has a head a task
+    assert len(list(tmp_path.glob("o/report-field.html"))) == 1
+    assert len(list(tmp_path.glob("o/*/result.json"))) == 2 * (7 + 6)
+
+
+def row(label: str, way: str, **values: Any) -> dict[str, Any]:
+    usual = {"A_T": [64.5, 64.7], "F_T": [10.0], "seconds": [24.0], "bytes": [5_400_000]}
+    return {"label": label, "runs": [f"{label}-{way}"], "passes": 1, **usual, **values}
+
+
+def test_a_narrow_terminal_shows_every_scenario() -> None:
+    ways = [way.name for way in field.WAYS]
+    parts = [
+        {"title": f"d, {way}", "way": way, "rows": [row("oneprompt-deep+vor", way)]} for way in ways
+    ]
+    for width, deviations in ((80, False), (200, True)):
+        console = Console(width=width)
+        with console.capture() as capture:
+            console.print(summary.as_tables(parts, "field", width))
+        text = capture.get()
+        (line,) = [one for one in text.splitlines() if one.strip().startswith("oneprompt-deep+vor")]
+        assert line.count("64.6") == len(ways)
+        assert ("±" in line) == deviations
+        assert "…" not in text
+
+
+def test_the_field_has_its_own_scenarios(tmp_path: Path) -> None:
+    said = ovor("grid", "field", "--data", "quickdraw", "--shift", "ink", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "has its own scenarios" in said.stderr
