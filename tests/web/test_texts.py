@@ -284,7 +284,7 @@ def test_a_text_is_put_right_moved_taken_back_and_undone(texts: Live) -> None:
     wrong = texts.client.post("/correct", json={"text": "\0", "label": "billing"})
     assert wrong.status_code == 422
     assert "is empty" in wrong.json()["error"]
-    assert "corrected: one of the texts is 'delivery'" in texts.said()
+    assert "corrected: a text is 'delivery'" in texts.said()
 
 
 def test_texts_wait_in_the_inbox_and_are_taught_from_there(texts: Live) -> None:

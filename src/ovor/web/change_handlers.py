@@ -46,8 +46,8 @@ async def correct(service: Service, request: Request) -> dict[str, Any]:
                     model.learn_task(model.read_task(views, [label]), None)
 
         moved = f" instead of {was!r}" if was else ""
-        one_of = f"one of the {service.reads.many}"
-        new = await change(service, f"corrected: {one_of} is {label!r}{moved}", act)
+        named = f"{'an' if service.reads.one[0] in 'aeiou' else 'a'} {service.reads.one}"
+        new = await change(service, f"corrected: {named} is {label!r}{moved}", act)
         content = form.images[0].content
         assert isinstance(content, bytes)
         await asyncio.to_thread(service.inbox.drop, [digest(content)])

@@ -57,6 +57,15 @@ def a_model(*lessons: dict[str, Any], **more: Any) -> dict[str, Any]:
 GARDEN = a_model(lesson(1, banana=30, fish=30), lesson(2, train=12))
 
 
+READS_TEXTS = {"one": "text", "many": "texts", "written": True}
+
+
+def of_texts(*lessons: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return what GET /model would say of a model of texts."""
+    said = {"name": "tickets.ovor", "backbone": "text", "drawing": False, "reads": READS_TEXTS}
+    return a_model(*lessons, **{**said, **more})
+
+
 def row(label: str, confidence: float = 0.96, other: str = "fish") -> dict[str, Any]:
     best = [{"class": label, "confidence": confidence}]
     rest = {"class": other, "confidence": round(1 - confidence, 6)}

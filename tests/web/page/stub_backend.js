@@ -31,14 +31,15 @@ export const backend = {
     return stub.model;
   },
   async predict(file, { keep = true, signal } = {}) {
-    await called("predict", { file: file.name, keep });
+    await called("predict", { file: file.name, keep, text: file.type === "text/plain" ? await file.text() : null });
     signal?.throwIfAborted();
     return { version: stub.model.version, row: { image: file.name, ...stub.rows[Math.min(stub.rows.length - 1, (stub.asked = (stub.asked ?? 0) + 1) - 1)] } };
   },
   async teach(classes, { yes, keep, sent }) {
     sent(1);
     const labels = classes.map(({ name, files }) => `${name} ${files.length}`).join(", ");
-    await called("teach", { label: classes[0].name, labels, yes, keep });
+    const names = classes.flatMap(({ files }) => files.map((file) => file.name));
+    await called("teach", { label: classes[0].name, labels, names, yes, keep });
     return { id: "one" };
   },
   async *watch(id) {
@@ -80,6 +81,13 @@ export const backend = {
     pen.fillStyle = "white";
     pen.fillRect(3, 3, 5 + (Number(id) % 15), 9);
     return canvas.convertToBlob();
+  },
+  async inboxText(id) {
+    return stub.texts[Number(id)];
+  },
+  async table(file, { labelled }) {
+    await called("table", { file: file.name, labelled });
+    return stub.table;
   },
   async inboxTeach(ids, label, { yes }) {
     await called("inboxTeach", { ids, label, yes });

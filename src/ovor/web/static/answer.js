@@ -4,6 +4,7 @@ import { backend } from "./backend.js";
 import { announce, el, megabytes, percent, tile } from "./dom.js";
 import { adopt, current, known, seenVersion, taker } from "./model.js";
 import { withNames } from "./question.js";
+import { one } from "./words.js";
 
 const CHOICES = 8; // classes that are offered by a click; the others are typed
 
@@ -76,7 +77,7 @@ export class Answer {
   /** `taught`: what the image was taught as before, by a correction. */
   show(file, row, version, taught = null, note = null) {
     Object.assign(this, { file, row, version, taught });
-    this.place.closest(".result, .sketch")?.classList.toggle("is-unknown", row.unknown);
+    this.place.closest(".result, .sketch, .writing")?.classList.toggle("is-unknown", row.unknown);
     this.say(head(row), bars(row, this.most), note, current()?.can_teach && !this.live ? this.correction() : null);
   }
 
@@ -95,7 +96,7 @@ export class Answer {
 
   fill(form) {
     const says = this.row.unknown ? null : this.row.label;
-    const likely = this.row.best.map((one) => one.class);
+    const likely = this.row.best.map((own) => own.class);
     const names = [...new Set([...likely, ...known()])].filter((name) => name !== says && known().includes(name));
     const choices = names.slice(0, CHOICES).map((name) =>
       el("li", {}, el("button", { type: "button", class: "choice", onclick: () => this.correct(form, name) }, tile(name), el("span", { text: name }))),
@@ -147,7 +148,7 @@ export class Answer {
 
   learned({ model, row }, name) {
     const right = !row.unknown && row.label === name;
-    const words = right ? `Learned: it is “${name}”.` : `Learned as “${name}”; one image is not enough yet for it to say so.`;
+    const words = right ? `Learned: it is “${name}”.` : `Learned as “${name}”; one ${one()} is not enough yet for it to say so.`;
     const undo = el("button", { type: "button", class: "quiet", text: "Undo", onclick: () => this.undo(undo) });
     const note = el("p", { class: "learned" }, el("span", { text: words }), undo);
     this.show(this.file, row, model.version, name, note);

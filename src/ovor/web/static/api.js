@@ -11,18 +11,25 @@ function form(fields) {
   return made;
 }
 
+// The fields of what is asked about or taught are called what the model reads.
+let reads = { one: "image", many: "images" };
+
 const post = (path, fields) => getJson(path, { method: "POST", body: form(fields) });
 const confirmed = (yes) => (yes ? [["yes", "true"]] : []);
 const json = (yes) => (yes ? { yes: true } : {});
 
 export const http = {
   /** What the model knows, and what this visitor may do. */
-  model: () => getJson("model"),
+  async model() {
+    const found = await getJson("model");
+    reads = found.reads;
+    return found;
+  },
 
   /** What is in an image, as {version, row}; `keep`: may it wait in the inbox, if that is not sure? */
   async predict(file, { keep = true, ...options } = {}) {
     try {
-      const body = form([["images", file], ["keep", String(keep)]]);
+      const body = form([[reads.many, file], ["keep", String(keep)]]);
       const { version, predictions } = await getJson("predict", { method: "POST", body, ...options });
       return { version, row: predictions[0] };
     } catch (error) {
@@ -31,10 +38,16 @@ export const http = {
     }
   },
 
+  /** The rows of a table of texts, as [{text, label}]. */
+  async table(file, { labelled }) {
+    const { rows } = await post("table", [["table", file], ["labelled", String(labelled)]]);
+    return rows.map(({ label, ...row }) => ({ text: row[reads.one], label }));
+  },
+
   /** Begin a lesson: classes are [{name, files}]. */
   teach(classes, { yes = false, keep = false, sent = () => {}, signal }) {
     const images = classes.flatMap(({ name, files }) =>
-      files.flatMap((file) => [["images", file], ["labels", name]]),
+      files.flatMap((file) => [[reads.many, file], ["labels", name]]),
     );
     const rest = [["keep_set_aside", String(keep)], ...confirmed(yes)];
     return upload("lessons", form([...images, ...rest]), sent, signal);
@@ -46,7 +59,7 @@ export const http = {
 
   /** Teach one image at once, as {model, row}; `was` is what it had been taught as. */
   async correct(file, label, { was = null, yes = false } = {}) {
-    const { row, ...model } = await post("correct", [["image", file], ["label", label], ["was", was], ...confirmed(yes)]);
+    const { row, ...model } = await post("correct", [[reads.one, file], ["label", label], ["was", was], ...confirmed(yes)]);
     return { model, row };
   },
 
@@ -62,6 +75,7 @@ export const http = {
   /** What waits to be named. */
   inbox: () => getJson("inbox"),
   inboxPicture: async (id) => (await send(`inbox/${encodeURIComponent(id)}`)).blob(),
+  inboxText: async (id) => (await send(`inbox/${encodeURIComponent(id)}`)).text(),
   inboxTeach: (ids, label, { yes = false } = {}) => sendJson("POST", "inbox/teach", { ids, label, ...json(yes) }),
   inboxThrowAway: (ids) => sendJson("DELETE", "inbox", { ids }),
 };

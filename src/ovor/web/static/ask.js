@@ -2,12 +2,15 @@
 
 import { Answer, inWords, predict } from "./answer.js";
 import { startAsking } from "./camera.js";
-import { announce, byId, chip, counted, el, thumbnail } from "./dom.js";
+import { tell } from "./changes.js";
+import { announce, byId, chip, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
 import { chooses, chosenFolder, isPicture, takesDrops } from "./files.js";
 import { lookAgain } from "./inbox.js";
 import { classesOf, onModel } from "./model.js";
 import { putAside } from "./teach.js";
+import { KINDS, startTexts, unpacked } from "./text.js";
+import { items, written } from "./words.js";
 
 const AT_ONCE = 3; // requests under way: one image each, so that a bad one spoils no other
 const LOOKING = "Looking…";
@@ -20,7 +23,13 @@ let running = 0;
 let finished = 0;
 let lastWords = "";
 
-export function addImages(files) {
+export async function addImages(given) {
+  let files = [];
+  try {
+    files = await unpacked(given);
+  } catch (error) {
+    tell(error.message, true); // a table that cannot be read
+  }
   const rows = files.map((file) => {
     const said = el("div", { class: "said", "aria-busy": "true" }, el("p", { class: "looking", text: "Waiting…" }));
     const body = el("div", {}, el("p", { class: "file", text: file.name, title: file.name }), said);
@@ -40,7 +49,7 @@ async function work() {
   for (let next = queue.shift(); next; next = queue.shift()) await answerRow(next);
   running -= 1;
   if (running) return;
-  announce(`${counted(finished, "image")} answered. ${lastWords}`);
+  announce(`${items(finished)} answered. ${lastWords}`);
   finished = 0;
   lookAgain();
 }
@@ -117,11 +126,17 @@ function showKnown(model) {
   byId("empty-more").hidden = !model.can_teach;
   byId("sketch").hidden = !drawings || !classes.length;
   byId("images-card").hidden = !classes.length;
-  byId("camera-card").hidden = drawings || !classes.length; // a camera makes no drawings of 28 pixels
+  byId("camera-card").hidden = drawings || written() || !classes.length; // a camera makes no drawings of 28 pixels
   byId("knows").hidden = !classes.length;
   byId("images-title").textContent = drawings ? "Or ask about image files" : "Ask about photographs";
   byId("images-words").textContent = drawings ? "Drop images of drawings here, paste them, or" : "Drop photographs here, paste them, or";
   byId("ask-choose").textContent = drawings ? "Choose images" : "Choose photographs";
+  if (written()) {
+    byId("images-title").textContent = "Or ask about files";
+    byId("images-words").textContent = "Drop text files (.txt) or tables with a column of texts (.csv, .tsv, .jsonl) here, or";
+    byId("ask-choose").textContent = "Choose files";
+    byId("ask-files").accept = KINDS;
+  }
   byId("known").replaceChildren(...classes.map((one) => chip(one)));
   byId("known-classes").replaceChildren(...classes.map(({ name }) => el("option", { value: name })));
 }
@@ -135,6 +150,7 @@ export function startAsk() {
   chooses(byId("ask-folder-choose"), byId("ask-folder"), (input) => take(chosenFolder(input)));
   byId("results-clear").addEventListener("click", clearResults);
   startAsking(byId("camera"), (file) => addImages([file]));
+  startTexts({ later: putAside });
   drawing = new Answer(byId("sketch-answer"), { most: 3, later: putAside });
   pad = new Pad(byId("pad"), drawn);
   byId("undo").addEventListener("click", () => pad.undo());

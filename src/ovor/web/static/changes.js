@@ -1,9 +1,10 @@
 // Changes to the whole model: undo, rename, forget, merge; and taking it along.
 
 import { backend } from "./backend.js";
-import { announce, byId, counted, el } from "./dom.js";
+import { announce, byId, el } from "./dom.js";
 import { adopt, classesOf, current } from "./model.js";
 import { ask, withConsent } from "./question.js";
+import { items, many, upper } from "./words.js";
 
 const savers = [];
 
@@ -33,7 +34,7 @@ function difference(before, after) {
   const gone = before.filter(({ name }) => count(after, name) === undefined).map(({ name }) => `“${name}” is gone`);
   const others = after
     .filter(({ name, images }) => count(before, name) !== images)
-    .map(({ name, images }) => `“${name}” ${count(before, name) === undefined ? "is there with" : "has"} ${counted(images, "image")}`);
+    .map(({ name, images }) => `“${name}” ${count(before, name) === undefined ? "is there with" : "has"} ${items(images)}`);
   const parts = [...gone, ...others];
   const more = parts.length > 6 ? ` and ${parts.length - 6} more changes` : "";
   return parts.length ? `${parts.slice(0, 6).join(", ")}${more}.` : "";
@@ -52,13 +53,13 @@ export function tell(words, bad = false) {
   announce(words);
 }
 
-const UNDONE =
-  "The model becomes what it was before its last change, whoever made it. Images that were taught from the inbox do not come back there.";
+const undone = () =>
+  `The model becomes what it was before its last change, whoever made it. ${upper(many())} that were taught from the inbox do not come back there.`;
 
 export async function undo(what = "the last change") {
   const sure = await ask({
     title: `Undo ${what}?`,
-    words: [UNDONE, ...(backend.onDevice ? [] : ["A second undo takes this one back."])],
+    words: [undone(), ...(backend.onDevice ? [] : ["A second undo takes this one back."])],
     choices: [["undo", "Undo"]],
   });
   if (!sure) return;
@@ -90,7 +91,7 @@ export const isModel = (file) => /\.ovor$/i.test(file.name);
 export async function merge(file) {
   const sure = await ask({
     title: `Merge ${file.name} into this model?`,
-    words: ["Afterwards it knows the classes of both; images of classes that both know are added up. Both must be of the same backbone. Undo takes it back."],
+    words: [`Afterwards it knows the classes of both; ${many()} of classes that both know are added up. Both must be of the same backbone. Undo takes it back.`],
     choices: [["merge", "Merge"]],
   });
   if (sure) await change(`${file.name} is merged.`, () => withConsent((yes) => backend.merge(file, { yes })));

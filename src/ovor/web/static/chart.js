@@ -1,7 +1,8 @@
 // The forgetting curve: a line for each class or group over the lessons, told apart by dash and mark too.
 
-import { counted, el, svg } from "./dom.js";
+import { el, svg } from "./dom.js";
 import { inWords, interval } from "./interval.js";
+import { items, many, upper } from "./words.js";
 
 const DASHES = ["", "7 4", "2 4", "10 4 2 4", "14 5", "5 3 2 3 2 3"];
 const MARKS = [
@@ -84,19 +85,19 @@ const short = (name) => (name.length > 24 ? `${name.slice(0, 23)}…` : name);
 
 /** Which line is of which classes, and of how many images. */
 export function legend(lines) {
-  const items = lines.map(({ name, points }, i) => {
+  const keys = lines.map(({ name, points }, i) => {
     const mark = svg("svg", { class: `chart-key curve line-${i % COLOURS}`, viewBox: "0 0 30 14", width: 30, height: 14, "aria-hidden": "true" });
     mark.append(
       svg("polyline", { points: "0,7 30,7", "stroke-dasharray": DASHES[i % DASHES.length] }),
       MARKS[i % MARKS.length](15, 7),
     );
-    return el("li", {}, mark, el("span", { text: name }), el("small", { text: counted(points.at(-1).images, "image") }));
+    return el("li", {}, mark, el("span", { text: name }), el("small", { text: items(points.at(-1).images) }));
   });
   return el(
     "div",
     {},
-    el("ul", { class: "legend", "aria-label": "Lines" }, ...items),
-    el("p", { class: "hint", text: "The thin bars say what so few images leave open: in 95 of 100 cases the true share lies within." }),
+    el("ul", { class: "legend", "aria-label": "Lines" }, ...keys),
+    el("p", { class: "hint", text: `The thin bars say what so few ${many()} leave open: in 95 of 100 cases the true share lies within.` }),
   );
 }
 
@@ -107,7 +108,7 @@ export function table(lines, lessons) {
     "tr",
     {},
     el("th", { scope: "col", text: "Classes" }),
-    el("th", { scope: "col", text: "Images" }),
+    el("th", { scope: "col", text: upper(many()) }),
     ...columns.map((n) => el("th", { scope: "col", text: `after lesson ${n}` })),
   );
   const rows = lines.map(({ name, points }) =>
@@ -128,7 +129,7 @@ export function table(lines, lessons) {
     el(
       "table",
       {},
-      el("caption", { text: "Right, with what the number of images leaves open" }),
+      el("caption", { text: `Right, with what the number of ${many()} leaves open` }),
       el("thead", {}, head),
       el("tbody", {}, ...rows),
     ),

@@ -1,9 +1,13 @@
 // The classes of a lesson: a card for each, with its name and its images.
 
 import { teachingPanel } from "./camera.js";
-import { byId, counted, el, thumbnail } from "./dom.js";
+import { tell } from "./changes.js";
+import { byId, el, thumbnail } from "./dom.js";
 import { Pad } from "./draw.js";
 import { chooses, isPicture, takesDrops } from "./files.js";
+import { asFile, KINDS, unpacked } from "./text.js";
+import { lines } from "./text_lines.js";
+import { items } from "./words.js";
 
 let classes = [];
 let changed = () => {};
@@ -40,21 +44,24 @@ export function addClass() {
     easel: el("div", { class: "easel", hidden: true }),
   };
   const files = el("input", { type: "file", multiple: true, accept: "image/*", tabindex: -1, "aria-label": "Images of the class" });
-  const choose = button("Add images");
+  const choose = button("Add images", { class: "for-images" });
+  const add = button("Add files", { class: "for-texts" });
   const draw = button("Draw", { class: "for-drawing", "aria-expanded": "false" });
   const film = button("Camera", { class: "for-photos", "aria-expanded": "false" });
   const remove = button("Remove class", { class: "quiet" });
+  const typed = lines(id, (texts) => retype(own, texts));
   const card = el(
     "li",
     { class: "class" },
     el("div", { class: "line" }, el("label", { for: id, text: "Class name" }), remove),
     parts.field,
     parts.hint,
+    typed.part,
     parts.thumbs,
     parts.easel,
-    el("div", { class: "buttons" }, choose, draw, film, files, parts.count),
+    el("div", { class: "buttons" }, choose, add, draw, film, files, parts.count),
   );
-  const own = { ...parts, card, images: [] };
+  const own = { ...parts, card, typed: typed.box, images: [] };
   for (const event of ["focusin", "pointerdown"]) {
     card.addEventListener(event, () => {
       touched = own;
@@ -64,9 +71,13 @@ export function addClass() {
   remove.addEventListener("click", () => removeClass(own));
   draw.addEventListener("click", () => toggleEasel(own, draw));
   film.addEventListener("click", () => toggleCamera(own, film));
-  chooses(choose, files, (input) => addImages(own, [...input.files]));
+  add.addEventListener("click", () => {
+    files.accept = KINDS;
+    files.click();
+  });
+  chooses(choose, files, (input) => addFiles(own, [...input.files]));
   takesDrops(card, (found) =>
-    addImages(own, found.filter(({ file, path }) => !path || isPicture(file)).map(({ file }) => file)),
+    addFiles(own, found.filter(({ file, path }) => !path || isPicture(file)).map(({ file }) => file)),
   );
   classes.push(own);
   byId("classes").append(card);
@@ -85,17 +96,39 @@ function removeClass(own) {
   changed();
 }
 
+/** Add files, and the rows of tables, to a class. */
+async function addFiles(own, files) {
+  try {
+    addImages(own, await unpacked(files));
+  } catch (error) {
+    tell(error.message, true);
+  }
+}
+
+/** Put texts that stand in the box of a class in the place of those that stood there before. */
+function retype(own, texts) {
+  for (const image of own.images) if (image.line) image.item.remove(); // which was shown if it was bad
+  const files = own.images.filter((image) => !image.line);
+  own.images = [...files, ...texts.map((line) => ({ ...imageOf(own, asFile(line)), line }))];
+  changed();
+}
+
+function imageOf(own, file) {
+  const label = `Remove ${file.name}`;
+  const said = el("span", { class: "thumb-error" });
+  const button = el("button", { type: "button", class: "remove", "aria-label": label, title: label });
+  const item = el("li", {}, thumbnail(file), button, said);
+  button.addEventListener("click", () => {
+    const next = item.nextElementSibling ?? item.previousElementSibling;
+    removeImages(own.images.filter((image) => image.item === item));
+    (next?.querySelector("button") ?? own.field).focus();
+  });
+  return { file, error: null, said, item };
+}
+
 export function addImages(own, files) {
   for (const file of files) {
-    const label = `Remove ${file.name}`;
-    const said = el("span", { class: "thumb-error" });
-    const button = el("button", { type: "button", class: "remove", "aria-label": label, title: label });
-    const image = { file, error: null, said, item: el("li", {}, thumbnail(file), button, said) };
-    button.addEventListener("click", () => {
-      const next = image.item.nextElementSibling ?? image.item.previousElementSibling;
-      removeImages([image]);
-      (next?.querySelector("button") ?? own.field).focus();
-    });
+    const image = imageOf(own, file);
     own.images.push(image);
     own.thumbs.append(image.item);
   }
@@ -103,7 +136,10 @@ export function addImages(own, files) {
 }
 
 export function removeImages(gone) {
-  for (const own of classes) own.images = own.images.filter((image) => !gone.includes(image));
+  for (const own of classes) {
+    own.images = own.images.filter((image) => !gone.includes(image));
+    if (gone.some((image) => image.line)) own.typed.value = own.images.flatMap(({ line }) => line ?? []).join("\n");
+  }
   for (const image of gone) image.item.remove();
   changed();
 }
@@ -113,10 +149,11 @@ export function blame(image, error) {
   image.error = error;
   image.item.classList.add("bad");
   image.said.textContent = error;
+  if (!image.item.isConnected) classes.find((own) => own.images.includes(image))?.thumbs.append(image.item); // typed
 }
 
 export const showCount = (own) => {
-  own.count.textContent = own.images.length ? counted(own.images.length, "image") : "";
+  own.count.textContent = own.images.length ? items(own.images.length) : "";
 };
 
 function toggleCamera(own, button) {

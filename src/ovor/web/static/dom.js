@@ -1,5 +1,7 @@
 // Elements without markup strings: a file or a class may be called <script>.
 
+import { items, written } from "./words.js";
+
 export const byId = (id) => document.getElementById(id);
 
 export function el(tag, properties = {}, ...children) {
@@ -53,10 +55,11 @@ export function tile(name) {
 
 /** A class as a tile, its name, and how many images it was taught with. */
 export const chip = ({ name, images }, ...more) =>
-  el("li", {}, tile(name), el("span", { text: name }), el("small", { text: String(images), title: counted(images, "image") }), ...more);
+  el("li", {}, tile(name), el("span", { text: name }), el("small", { text: String(images), title: items(images) }), ...more);
 
 /** A picture of a file; TIFF, which browsers do not show, and broken files get a sign instead. */
 export function thumbnail(file) {
+  if (written()) return quoted(file);
   const frame = el("span", { class: "thumb" });
   paint(frame, file);
   return frame;
@@ -77,4 +80,16 @@ export function paint(frame, file) {
   };
   image.src = address;
   frame.append(image);
+}
+
+const SHOWN = 400; // characters of a quote
+
+/** A quote: what is in it is text and nothing else, in whichever direction it is written. */
+export const quote = (text) => el("q", { class: "quote", dir: "auto", text: text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text });
+
+/** The beginning of a file, as a quote. */
+export function quoted(file) {
+  const frame = el("span", { class: "quoted" });
+  file.slice(0, 4 * SHOWN).text().then((text) => frame.append(quote(text)));
+  return frame;
 }

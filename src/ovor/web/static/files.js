@@ -1,5 +1,8 @@
 // Files out of drops, pastes and folders.
 
+import { written } from "./words.js";
+
+const WRITING = /\.(txt|text)$/i;
 const PICTURE = /\.(jpe?g|png|webp|gif|bmp|tiff?)$/i;
 
 /** The files of a drop as {file, path}, folders opened; path is empty for a file on its own. */
@@ -37,7 +40,7 @@ export const chosenFolder = (input) =>
   }));
 
 /** Whether a file in a folder is worth sending; hidden ones and other kinds are not. */
-export const isPicture = (file) => !file.name.startsWith(".") && PICTURE.test(file.name);
+export const isPicture = (file) => !file.name.startsWith(".") && (written() ? WRITING : PICTURE).test(file.name);
 
 /**
  * Classes from files in folders: one for each sub-folder of a folder that has some, else one for

@@ -2,10 +2,11 @@
 
 import { backend } from "./backend.js";
 import { tell } from "./changes.js";
-import { announce, byId, counted, el, paint, percent } from "./dom.js";
+import { announce, byId, el, paint, percent, quote } from "./dom.js";
 import { follow, isFollowing } from "./lesson.js";
 import { current, onModel } from "./model.js";
 import { ask, withNames } from "./question.js";
+import { items, many, one, written } from "./words.js";
 
 let boxes = []; // the check boxes of the images, in the order of the page
 let last = null; // the box that was clicked before, where a range begins
@@ -32,20 +33,21 @@ const sight = new IntersectionObserver(
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting) continue;
       sight.unobserve(target);
-      backend.inboxPicture(target.dataset.id).then((blob) => paint(target, blob), () => {});
+      if (written()) backend.inboxText(target.dataset.id).then((text) => target.append(quote(text)), () => {});
+      else backend.inboxPicture(target.dataset.id).then((blob) => paint(target, blob), () => {});
     }
   },
   { rootMargin: "200px" },
 );
 
 function picture(image) {
-  const frame = el("span", { class: "thumb", "data-id": image.id });
+  const frame = el("span", { class: written() ? "quoted" : "thumb", "data-id": image.id });
   const box = el("input", { type: "checkbox", value: image.id });
   const words = el("span", { class: "inbox-words", text: inWords(image) });
   box.addEventListener("click", (event) => range(box, event.shiftKey));
   boxes.push(box);
   sight.observe(frame);
-  return el("li", {}, el("label", { class: "waiting", title: image.image }, box, frame, words));
+  return el("li", {}, el("label", { class: "waiting", title: image[one()] }, box, frame, words));
 }
 
 /** A card for images that are alike, or for those that are like no other. */
@@ -76,8 +78,8 @@ function cardsOf(found) {
   const alike = sets.filter(({ images }) => images.length > 1);
   const single = sets.filter(({ images }) => images.length === 1).flatMap(({ images }) => images);
   return [
-    ...alike.map(({ images, likeliest }, i) => groupCard(`Group ${i + 1}: ${images.length} that look alike`, `most like ${likeliest}`, images)),
-    ...(single.length ? [groupCard(`${counted(single.length, "image")} like no other`, "", single)] : []),
+    ...alike.map(({ images, likeliest }, i) => groupCard(`Group ${i + 1}: ${images.length} that ${written() ? "are" : "look"} alike`, `most like ${likeliest}`, images)),
+    ...(single.length ? [groupCard(`${items(single.length)} like no other`, "", single)] : []),
   ];
 }
 
@@ -98,7 +100,7 @@ function update() {
     all.indeterminate = some > 0 && some < own.length;
   }
   const count = chosen().length;
-  byId("inbox-count").textContent = count ? `${counted(count, "image")} selected` : "Select images, or a whole group, and say what they are.";
+  byId("inbox-count").textContent = count ? `${items(count)} selected` : `Select ${many()}, or a whole group, and say what they are.`;
   byId("inbox-teach").disabled = byId("inbox-throw").disabled = byId("inbox-name").disabled = !count;
   byId("inbox-all").textContent = count === boxes.length && count ? "Select none" : "Select all";
 }
@@ -164,7 +166,7 @@ async function teach(event) {
 async function throwAway() {
   const gone = ids();
   const sure = await ask({
-    title: `Throw away ${counted(gone.length, "image")}?`,
+    title: `Throw away ${items(gone.length)}?`,
     words: ["Nothing is learned from them, and they do not come back."],
     choices: [["throw", "Throw away"]],
   });
@@ -172,7 +174,7 @@ async function throwAway() {
   try {
     await backend.inboxThrowAway(gone);
     await lookAgain();
-    announce(`${counted(gone.length, "image")} thrown away.`);
+    announce(`${items(gone.length)} thrown away.`);
   } catch (error) {
     tell(error.message, true);
   }

@@ -3,6 +3,7 @@
 import { backend } from "./backend.js";
 import { announce, byId, chip, listed, percent, sleep } from "./dom.js";
 import { hideOutcome, showOutcome } from "./outcome.js";
+import { many } from "./words.js";
 
 const ENDED = ["done", "failed", "cancelled"];
 let following = null; // the last state of the lesson that is shown, when it comes
@@ -55,8 +56,8 @@ export function showUpload(share, classes = [], cancelled = null) {
   hideOutcome();
   byId("lesson-cancel").disabled = false;
   byId("lesson-cancel").onclick = cancelled;
-  if (backend.onDevice) panel("Looking at the images", 0, "One moment", classes);
-  else panel("Sending the images", share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
+  if (backend.onDevice) panel(`Looking at the ${many()}`, 0, "One moment", classes);
+  else panel(`Sending the ${many()}`, share, share < 1 ? percent(share) : "Sent; they are being looked at", classes);
 }
 
 let lastSaid = "";

@@ -6,11 +6,12 @@ import { chart, legend, table } from "./chart.js";
 import { byId, counted, el, listed, svg, tile } from "./dom.js";
 import { inWords, interval, shareOf } from "./interval.js";
 import { classesOf, onModel } from "./model.js";
+import { items, many, upper } from "./words.js";
 
-const SET_ASIDE =
-  "Of each lesson a few images are set aside and never learned from. They are asked again after every later lesson: where a line falls, something was forgotten.";
-const EXACT =
-  "Images that it has not learned from are asked again after every lesson: where a line falls, older classes are taken for newer ones.";
+const setAside = () =>
+  `Of each lesson a few ${many()} are set aside and never learned from. They are asked again after every later lesson: where a line falls, something was forgotten.`;
+const exact = () =>
+  `${upper(many())} that it has not learned from are asked again after every lesson: where a line falls, older classes are taken for newer ones.`;
 
 const MOST = 8; // lines by class; more classes are drawn by lesson
 
@@ -61,11 +62,11 @@ function missing(behind, model) {
   return el(
     "p",
     { class: "note" },
-    `No images are there to ask about ${which} again, so what was forgotten of them is not measured. Start the server with `,
+    `No ${many()} are there to ask about ${which} again, so what was forgotten of them is not measured. Start the server with `,
     el("code", { text: "--exam FOLDER" }),
     model.exact
       ? " (one sub-folder per class)."
-      : " (one sub-folder per class), or leave the box in Teach checked and give a class six images or more.",
+      : ` (one sub-folder per class), or leave the box in Teach checked and give a class six ${many()} or more.`,
   );
 }
 
@@ -77,7 +78,7 @@ function lessonCard(model, { lesson, classes, held_out: aside, held_out_accuracy
   return el(
     "li",
     { class: "card lesson-card" },
-    el("div", { class: "line" }, el("h3", { text: `Lesson ${lesson}` }), el("span", { class: "hint", text: `${counted(images, "image")}${test}` })),
+    el("div", { class: "line" }, el("h3", { text: `Lesson ${lesson}` }), el("span", { class: "hint", text: `${items(images)}${test}` })),
     el("ul", { class: "class-rows" }, ...classes.map((one) => classRow(model, one))),
   );
 }
@@ -88,7 +89,7 @@ function classRow(model, { name, images, expected }) {
     "li",
     { class: "class-row" },
     el("span", { class: "class-name" }, tile(name), el("strong", { text: name })),
-    el("span", { class: "hint", text: counted(images, "image") }),
+    el("span", { class: "hint", text: items(images) }),
     ...howWell(model, name, images, expected),
     ...(model.can_teach ? [el("span", { class: "class-changes" }, button("Rename", rename), button("Forget", forget))] : []),
   );
@@ -99,9 +100,9 @@ function howWell(model, name, images, expected) {
   const said = (words) => el("span", { class: "expected", text: words });
   const asked = askedNow(model, name);
   if (asked) return [track(asked.right, asked.images), said(`${inWords(asked.right, asked.images)} of ${asked.images} asked again`)];
-  if (expected == null) return [said(model.exact ? "too few images to say what to expect" : "")];
+  if (expected == null) return [said(model.exact ? `too few ${many()} to say what to expect` : "")];
   const right = (expected * images) / 100;
-  return [track(right, images), said(`expect ${inWords(right, images)}, as it was when its images came`)];
+  return [track(right, images), said(`expect ${inWords(right, images)}, as it was when its ${many()} came`)];
 }
 
 /** A scale from 0 to 100 % with the accuracy as a mark and its interval as a band. */
@@ -124,8 +125,8 @@ function summary(model) {
   const images = classes.reduce((sum, one) => sum + one.images, 0);
   const judged = classes.filter(({ expected }) => expected != null);
   const worst = [...judged].sort((a, b) => a.expected - b.expected)[0];
-  const weakest = worst && worst.expected < 90 ? ` Weakest: ${worst.name}, of which ${shareOf(worst.expected)} are expected to be named right: more images of it would help.` : "";
-  return `It knows ${counted(classes.length, "class", "classes")} by ${counted(images, "image")}, and keeps none of them.${weakest}`;
+  const weakest = worst && worst.expected < 90 ? ` Weakest: ${worst.name}, of which ${shareOf(worst.expected)} are expected to be named right: more ${many()} of it would help.` : "";
+  return `It knows ${counted(classes.length, "class", "classes")} by ${items(images)}, and keeps none of them.${weakest}`;
 }
 
 export function startMemory() {
@@ -134,7 +135,7 @@ export function startMemory() {
     const open = byId("curve").querySelector("details")?.open;
     byId("memory-words").textContent = summary(model);
     byId("memory-scale").hidden = !classesOf(model).some(({ name, expected }) => expected != null || askedNow(model, name));
-    byId("memory-hint").textContent = model.exact ? EXACT : SET_ASIDE;
+    byId("memory-hint").textContent = model.exact ? exact() : setAside();
     byId("remembers").hidden = !model.lessons.length || Boolean(backend.onDevice); // where none are asked again
     byId("curve").replaceChildren(...curve(model, lines));
     if (open) byId("curve").querySelector("details")?.setAttribute("open", "");

@@ -2,6 +2,7 @@
 
 import { backend } from "./backend.js";
 import { byId } from "./dom.js";
+import { speak } from "./words.js";
 
 /** Who takes images: what sentences about limits call it. */
 export const taker = backend.onDevice ? "this page" : "the server";
@@ -21,6 +22,7 @@ export function onModel(listener) {
 /** Take a model that came as the answer to a change. */
 export function adopt(changed) {
   model = changed;
+  speak(model.reads);
   for (const listener of listeners) listener(model);
   return model;
 }

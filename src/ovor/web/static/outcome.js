@@ -1,9 +1,10 @@
 // What came of a lesson, in a card as green, amber or red as its report's verdict.
 
 import { backend } from "./backend.js";
-import { announce, byId, counted, el, listed, sleep } from "./dom.js";
+import { announce, byId, el, listed, sleep } from "./dom.js";
 import { undo } from "./changes.js";
 import { current, onModel, refresh } from "./model.js";
+import { items, many, one } from "./words.js";
 
 const TITLES = {
   good: "Learned well",
@@ -47,19 +48,19 @@ function done(state, model) {
 
 /** What to expect of new images, by the report of a lesson. */
 function expected({ by, judged, expected: share, interval, chance, of_taught: taught }) {
-  if (share == null && taught != null) return `Of the images that it was taught it names ${taught} % right, which promises nothing for others.`;
-  if (share == null) return "What to expect of new images cannot be said yet: that takes two images of a class.";
+  if (share == null && taught != null) return `Of the ${many()} that it was taught it names ${taught} % right, which promises nothing for others.`;
+  if (share == null) return `What to expect of new ${many()} cannot be said yet: that takes two ${many()} of a class.`;
   const [low, high] = interval.map(Math.round);
   const how = by === "held-out" ? "not learned from" : "each judged by all others";
-  return `Of new images like these expect ${share} % named right (${low} to ${high} %, by ${counted(judged, "image")}, ${how}; guessing gives ${Math.round(chance)} %).`;
+  return `Of new ${many()} like these expect ${share} % named right (${low} to ${high} %, by ${items(judged)}, ${how}; guessing gives ${Math.round(chance)} %).`;
 }
 
 /** What became of older classes. */
 function older(found) {
-  if (found?.how === "untested") return "Older classes were not tested, as no image of them is kept: Memory says how to.";
+  if (found?.how === "untested") return `Older classes were not tested, as no ${one()} of them is kept: Memory says how to.`;
   if (!found?.classes?.length) return "";
-  if (found.lost < 0.5) return "Older classes are recognised as before, as far as can be estimated without their images.";
-  return `Of older classes about ${counted(Math.round(found.lost), "image")} in 100 are now taken for a new class (estimated, without their images).`;
+  if (found.lost < 0.5) return `Older classes are recognised as before, as far as can be estimated without their ${many()}.`;
+  return `Of older classes about ${items(Math.round(found.lost))} in 100 are now taken for a new class (estimated, without their ${many()}).`;
 }
 
 /** What was set aside is asked again after the lesson has ended: look for that a few times. */

@@ -10,6 +10,7 @@ import { lookAgain, startInbox } from "./inbox.js";
 import { startMemory } from "./memory.js";
 import { classesOf, current, onModel, refresh } from "./model.js";
 import { pasteImages, startTeach } from "./teach.js";
+import { many, one } from "./words.js";
 
 const VIEWS = ["ask", "inbox", "teach", "memory"];
 const TEACHING = ["inbox", "teach"]; // not for those who may only ask
@@ -46,7 +47,7 @@ function showModel(model) {
     ? `Knows ${counted(classes.length, "class", "classes")}: ${classes.map(({ name }) => name).join(", ")}`
     : "Knows nothing yet";
   byId("facts").hidden = !classes.length;
-  byId("facts").textContent = `The model has ${model.megabytes ? `${megabytes(1e6 * model.megabytes)}, and ` : ""}no image in it. What turns images into numbers: ${model.backbone}.`;
+  byId("facts").textContent = `The model has ${model.megabytes ? `${megabytes(1e6 * model.megabytes)}, and ` : ""}no ${one()} in it. What turns ${many()} into numbers: ${model.backbone}.`;
   byId("model-undo").disabled = model.can_undo === false;
   showView();
 }

@@ -1,12 +1,15 @@
 // The form of a lesson: what must be mended before it is learned, and learning it.
 
 import { backend } from "./backend.js";
+import { tell } from "./changes.js";
 import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, nameOf, onChange, removeImages, showCount, target } from "./classes.js";
 import { byId, counted, el, megabytes } from "./dom.js";
 import { byClass, chooses, chosenFolder, takesDrops } from "./files.js";
 import { follow, isFollowing, showUpload } from "./lesson.js";
 import { current, known, onModel, refresh, taker } from "./model.js";
 import { withNames } from "./question.js";
+import { byLabel, isTable } from "./text.js";
+import { items, many, one, written } from "./words.js";
 
 // --- what is wrong, and what is worth knowing
 
@@ -21,20 +24,20 @@ function wrongName(own) {
 
 function wrongImages(own) {
   const bad = own.images.filter((image) => image.error).length;
-  return bad ? `${counted(bad, "image")} cannot be used.` : null;
+  return bad ? `${items(bad)} cannot be used.` : null;
 }
 
 /** What is merely not done yet, and no mistake before Learn is pressed. */
 function unfinished(own) {
   if (isEmpty(own)) return null;
   if (!nameOf(own)) return "Give this class a name.";
-  return own.images.length ? null : `Give “${nameOf(own)}” some images.`;
+  return own.images.length ? null : `Give “${nameOf(own)}” some ${many()}.`;
 }
 
 function advice(own) {
-  if (!own.images.length) return "Drop or paste images here, or add files.";
-  if (known().includes(nameOf(own))) return `The model knows “${nameOf(own)}”: it learns these images in addition.`;
-  return own.images.length === 1 ? "One image only: it can be learned, but not well." : "";
+  if (!own.images.length) return written() ? "Type them, drop files or tables here, or add files." : "Drop or paste images here, or add files.";
+  if (known().includes(nameOf(own))) return `The model knows “${nameOf(own)}”: it learns these ${many()} in addition.`;
+  return own.images.length === 1 ? `One ${one()} only: it can be learned, but not well.` : "";
 }
 
 function wrongAtAll() {
@@ -43,12 +46,12 @@ function wrongAtAll() {
   const images = filled().flatMap((own) => own.images);
   const bytes = images.reduce((sum, { file }) => sum + file.size, 0);
   const found = [];
-  if (!filled().length) found.push("Name a class and give it some images first.");
+  if (!filled().length) found.push(`Name a class and give it some ${many()} first.`);
   if (images.length > limits.images_per_lesson) {
-    found.push(`There are ${images.length} images, and ${taker} takes at most ${limits.images_per_lesson} in a lesson: remove some.`);
+    found.push(`There are ${images.length} ${many()}, and ${taker} takes at most ${limits.images_per_lesson} in a lesson: remove some.`);
   }
   if (bytes > limits.request_bytes) {
-    found.push(`The images have ${megabytes(bytes)}, and ${taker} takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
+    found.push(`The ${many()} have ${megabytes(bytes)}, and ${taker} takes at most ${megabytes(limits.request_bytes)} at once: remove some, or make them smaller.`);
   }
   return found;
 }
@@ -78,13 +81,13 @@ function update() {
 function tally() {
   const images = filled().reduce((sum, own) => sum + own.images.length, 0);
   if (!images) return "";
-  const sum = `${counted(filled().length, "class", "classes")}, ${counted(images, "image")}`;
+  const sum = `${counted(filled().length, "class", "classes")}, ${items(images)}`;
   return filled().length > 1 ? sum : `${sum}. One class alone can be learned; two or more also teach what tells them apart.`;
 }
 
 function showProblems(sentences) {
   const bad = all().flatMap((own) => own.images.filter((image) => image.error));
-  const remedy = el("button", { type: "button", text: `Remove ${counted(bad.length, "bad image")} and try again` });
+  const remedy = el("button", { type: "button", text: `Remove ${counted(bad.length, `bad ${one()}`)} and try again` });
   remedy.addEventListener("click", () => {
     removeImages(bad);
     byId("form").requestSubmit();
@@ -151,26 +154,44 @@ function blameAll(images, list) {
 
 // --- many at once
 
-function takeFolder(files) {
-  const { classes, left } = byClass(files);
+/** What was dropped on the form, or chosen for it: folders, and tables if the model reads what is in them. */
+async function takeMany(files) {
+  const tables = files.filter(({ file }) => written() && isTable(file));
+  for (const { file } of tables) {
+    try {
+      fill(await byLabel(file));
+    } catch (error) {
+      tell(error.message, true);
+    }
+  }
+  const rest = files.filter((found) => !tables.includes(found));
+  if (rest.length || !tables.length) takeFolder(rest);
+}
+
+function fill(classes) {
   for (const [name, images] of classes) {
-    const own = all().find((one) => nameOf(one) === name) ?? all().find(isEmpty) ?? addClass();
+    const own = all().find((other) => nameOf(other) === name) ?? all().find(isEmpty) ?? addClass();
     own.field.value = name;
     addImages(own, images);
   }
+}
+
+function takeFolder(files) {
+  const { classes, left } = byClass(files);
+  fill(classes);
   const loose = left.map((file) => file.name).filter((name) => !name.startsWith("."));
   const more = loose.length > 5 ? ` and ${loose.length - 5} more` : "";
   byId("folder-note").hidden = classes.size > 0 && !loose.length;
   byId("folder-note").textContent = classes.size
-    ? `Left out, as they are no images in a sub-folder: ${loose.slice(0, 5).join(", ")}${more}.`
-    : "Drop single images onto a class; here a folder with one sub-folder per class is taken.";
+    ? `Left out, as they are no ${many()} in a sub-folder: ${loose.slice(0, 5).join(", ")}${more}.`
+    : `Drop single ${many()} onto a class; here a folder with one sub-folder per class is taken${written() ? ", or a table of texts and labels" : ""}.`;
 }
 
 export const pasteImages = (files) => addImages(target(), files);
 
 /** Let an image wait in the form under a name: for models that learn whole lessons only. */
 export function putAside(file, name) {
-  const own = all().find((one) => nameOf(one) === name) ?? all().find(isEmpty) ?? addClass();
+  const own = all().find((other) => nameOf(other) === name) ?? all().find(isEmpty) ?? addClass();
   own.field.value = name;
   addImages(own, [file]);
   location.hash = "teach";
@@ -185,7 +206,8 @@ export function startTeach() {
   byId("form").addEventListener("submit", learn);
   byId("class-add").addEventListener("click", () => addClass().field.focus());
   chooses(byId("folder-choose"), byId("folder"), (input) => takeFolder(chosenFolder(input)));
-  takesDrops(byId("form"), takeFolder);
+  chooses(byId("table-choose"), byId("table"), (input) => takeMany([...input.files].map((file) => ({ file, path: "" }))));
+  takesDrops(byId("form"), takeMany);
   window.addEventListener("beforeunload", (event) => {
     const sent = isFollowing() && !backend.onDevice; // then the server has them
     if (!sent && all().some((own) => own.images.length)) event.preventDefault();
@@ -199,7 +221,7 @@ export function startTeach() {
     byId("keep-choice").hidden = model.exact; // such a model sets no image aside
     byId("images-advice").textContent = model.drawing
       ? "Ten drawings a class are a start, white on black; you may draw them here."
-      : "Ten photographs a class are a start.";
+      : `Ten ${written() ? many() : "photographs"} a class are a start.`;
     if (model.learning && model.can_teach && !isFollowing()) follow(model.learning);
     update();
   });
