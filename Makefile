@@ -39,11 +39,15 @@ test-slow: .venv/installed-dev browser
 test-portable: .venv/installed-dev
 	$(BIN)/python tests/portable.py -n 2 --dist loadgroup
 
-# The tests of the pages drive Debian's Chromium; without it they are skipped, which CI refuses.
+# The tests of the pages drive Debian's Chromium, and npm fetches what exported ones compute with;
+# without them they are skipped, which CI refuses.
 browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && \
 	  apt-get update -qq && apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
 	  echo "No Chromium here: the tests of the pages are skipped. Install it: apt-get install chromium"
+	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  apt-get install -qq --no-install-recommends npm >/dev/null; } || \
+	  echo "No npm here: the tests of exported pages are skipped. Install it: apt-get install npm"
 
 check: .venv/installed-dev
 	$(BIN)/ruff check

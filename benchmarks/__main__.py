@@ -16,9 +16,9 @@ from rich.console import Console
 from benchmarks.harness import Row
 from benchmarks.table import as_json, figure, for_terminal, target
 
-PARTS = ("step", "memory", "evaluation", "npos", "input", "photos", "texts", "startup", "growth")
+PARTS = ("step", "memory", "evaluation", "npos", "input", "photos", "startup", "growth")
 BY_NAME = ("compiled", "demo", "serving")  # measured if asked for
-ELSEWHERE = ("shards", "store", "ranks", "device")  # asked for too; for other documents
+ELSEWHERE = ("shards", "store", "ranks", "device", "texts")  # asked for too; for other documents
 Part = Callable[[bool], Iterator[Row]]
 
 

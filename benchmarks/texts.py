@@ -5,6 +5,8 @@ texts as people give them, 32 at a time and filled up to the longest; and again 
 """
 
 import csv
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -26,6 +28,12 @@ from ovor.encoders.timm import import_timm
 TICKETS = Path(__file__).parent.parent / "docs/tickets"
 TOGETHER = 32
 LONGER = (1, 1, 1, 2, 3, 8)  # tickets that a text is made of
+# Declares what some torchvision wheels lack beside a CPU build of torch, and transformers imports.
+MENDED = """library = torch.library.Library("torchvision", "DEF")
+for name in ("nms", "qnms"):
+    library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")"""
+THEIRS = "from transformers import BertModel"
+OURS = "from ovor.encoders import text; import tokenizers"
 Forward = Callable[[Tensor], Tensor]
 
 
@@ -33,10 +41,10 @@ def measure(quick: bool) -> Iterator[Row]:
     encoder = load_backbone("text").encoder
     assert isinstance(encoder, Bert)
     transform = Transform(size=encoder.input_size(0))
-    texts = some_texts(128 if quick else 512)
+    texts = some_texts(64 if quick else 192)
     views = torch.from_numpy(np.stack([encoder.reads.view(text, transform) for text in texts]))
     every = range(len(encoder.widths))
-    eager, session = transformers_model(), Session(encoder, views[:2, :1, :9].long())
+    eager, session = transformers_model(), Session(encoder, views[:2, :2, :9].long())
     by_length = (views > 0).sum((1, 2)).argsort(stable=True)
     with torch.no_grad():
         ours = encoder.depths(views[:8], every)
@@ -60,6 +68,17 @@ def measure(quick: bool) -> Iterator[Row]:
         against = f"{name}, {TOGETHER} at once"
         found = ratios(seconds, name, "ours")
         yield Row("  the same", against, found, at_least=1 if plain else None)
+
+    took = [(imported(THEIRS), imported(OURS)) for _ in range(1 if quick else 3)]
+    shares = tuple(theirs / ours for theirs, ours in took)
+    yield Row("  importing it", "importing transformers' BERT", shares)
+
+
+def imported(code: str) -> float:
+    """Return the seconds of computing that an import takes in a process that has torch."""
+    timed = f"import time, torch\n{MENDED}\nb = time.process_time()\n{code}\n"
+    command = [sys.executable, "-c", f"{timed}print(time.process_time() - b)"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def some_texts(count: int) -> list[str]:

@@ -206,7 +206,7 @@ def as_markdown(rows: list[dict[str, Any]], by: str, shown: dict[str, str]) -> s
         own = [row for row in rows if row[by] == name]
         setting = ", ".join(f"{key} {value}" for key, value in own[0].get("setting", {}).items())
         said = name + (f" ({setting})" if setting else "")
-        said += "" if len(own) == len(SEEDS) else f" ({len(own)} seeds)"
+        said += "" if len(own) == len(SEEDS) else f" ({len(own)} of {len(SEEDS)} seeds)"
         cells = [cell([row[key] for row in own if key in row]) for key in shown]
         lines.append(f"| {said} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

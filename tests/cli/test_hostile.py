@@ -372,7 +372,12 @@ FOLDERS = [
     Case("missing", nothing, "learn m.ovor ~nosuch", "~nosuch does not exist: give a folder"),
     Case("missing", nothing, "evaluate m.ovor nowhere", "nowhere does not exist: give a folder"),
     Case("file", nothing, "learn m.ovor image.png", "image.png is one image: say what it shows"),
-    Case("file", holds("a.txt", b""), "learn m.ovor a.txt", "a.txt is a file, not a folder: give"),
+    Case(
+        "file",
+        holds("a.txt", b""),
+        "learn m.ovor a.txt",
+        "a.txt holds texts, and this model reads images",
+    ),
     Case("empty", folder("empty"), "learn m.ovor empty", "empty has no class folders"),
     Case("images only", nothing, "learn m.ovor old/ant", "or say what all of them show (--label"),
     Case("address", nothing, "learn m.ovor https://a.b/c", "https://a.b/c is an address"),
@@ -488,7 +493,7 @@ IMAGES = [
 
 ARGUMENTS = [
     Case("no command", nothing, "lern m.ovor new", "there is no command 'lern'", 2),
-    Case("no folder", nothing, "learn m.ovor", "IMAGES", 2),
+    Case("no folder", nothing, "learn m.ovor", "SOURCE", 2),
     Case("no model", nothing, "inspect", "MODEL", 2),
     Case("strange option", nothing, f"{LEARN} --fast", "--fast", 2),
     Case("no =", nothing, f"{LEARN} --rename cat", "--rename takes OLD=NEW, not 'cat'", 2),

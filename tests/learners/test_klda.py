@@ -49,7 +49,7 @@ def test_klda_is_the_log_density_of_gaussians_with_one_covariance(tiny_backbone:
     means, apart = around_means(z, labels)
     covariance = apart.T @ apart / len(apart)
     covariance += 0.01 * np.trace(covariance) / 30 * np.eye(30)
-    expected = -squared_distances(lifted(learner, ASKED), means, covariance) / 2
+    expected = -squared_distances(lifted(learner, ASKED), means, covariance) / 2 / 30
     found = learner.logits(ASKED.features).numpy()
     np.testing.assert_allclose(differences(found), differences(expected), rtol=1e-7, atol=1e-7)
 
@@ -67,7 +67,7 @@ def test_randumb_is_the_mahalanobis_distance_with_a_shrunk_covariance(
     assert np.isclose(oracle_shrinkage(torch.from_numpy(plain), len(apart)), share)
     if ridge:
         covariance = plain + ridge * np.eye(30)
-    expected = -squared_distances(lifted(learner, ASKED), means, covariance) / 2
+    expected = -squared_distances(lifted(learner, ASKED), means, covariance) / 2 / 30
     found = learner.logits(ASKED.features).numpy()
     np.testing.assert_allclose(differences(found), differences(expected), rtol=1e-7, atol=1e-7)
 

@@ -99,9 +99,8 @@ class Classifier(Predictor):
         was stopped continues when the same is learned again; the file is yours to remove. `once`
         keeps digests from now on, and leaves out images that were learned before. `weights` count
         an image more or less than once, in the order of the images. `yes` takes new classes whose
-        names differ from others only by case or look, such as Fish beside fish. With a backbone
-        that reads texts all of this is of texts: a str is one, and a table has a column of them,
-        which `columns` may name, with that of their labels.
+        names differ from others only by case or look. Where the backbone reads texts, a str is one,
+        and `columns` may name the table's columns of texts and labels.
         """
         if labels is not None and not isinstance(labels, str):
             labels = list(labels)
@@ -110,9 +109,7 @@ class Classifier(Predictor):
                 source, labels = self.reads.pairs(source, labels), None
             weights = as_grouped(weights, source, labels, self.reads)
             if skip_known or on_error == "skip":
-                raise OvorError(
-                    f"With weights no {self.reads.one} can be left out: leave that option away."
-                )
+                raise OvorError("With weights nothing can be left out: leave that option away.")
         lesson = self.read_task(
             source,
             labels,

@@ -46,8 +46,6 @@ def find(given: Iterable[str], reads: Modality) -> Iterator[Found]:
             continue
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # names need not be UTF-8
-        lines = (line.rstrip("\r\n") for line in sys.stdin)
-        for line in lines:
-            if not line.strip():
-                continue
-            yield reads.line(line)
+        for line in sys.stdin:
+            if line.strip():
+                yield from reads.line(line.rstrip("\r\n"))

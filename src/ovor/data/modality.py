@@ -97,8 +97,8 @@ class Modality(ABC):
         """Yield what an argument of a command means, such as all in a folder."""
 
     @abstractmethod
-    def line(self, line: str) -> Found:
-        """Return what a line of standard input means."""
+    def line(self, line: str) -> Iterator[Found]:
+        """Yield what a line of standard input means."""
 
     @abstractmethod
     def labelled(
@@ -197,7 +197,10 @@ class ImageModality(Modality):
         return read_images(source, name)
 
     def asked(self, given: str) -> Iterator[Found]:
-        path = at_home(given)
+        return self.line(str(at_home(given)))
+
+    def line(self, line: str) -> Iterator[Found]:
+        path = Path(line)
         if not path.is_dir():
             yield str(path), path
             return
@@ -207,9 +210,6 @@ class ImageModality(Modality):
         if image is None:
             held = instead(find_images(path)[1])
             yield str(path), OvorError(f"There is no image in {path}{held}: check the folder.")
-
-    def line(self, line: str) -> Found:
-        return line, Path(line)
 
     def labelled(
         self, source: Any, labels: Labels | None, part: Part, columns: Columns = (None, None)

@@ -79,14 +79,15 @@ class TextModality(Modality):
         else:
             yield given, missing(given, "file")
 
-    def line(self, line: str) -> Found:
+    def line(self, line: str) -> Iterator[Found]:
         line = line.removeprefix("\ufeff")
         try:
             line.encode()
         except UnicodeEncodeError:
             shown = quoted(line.encode("utf-8", "replace").decode())
-            return shown, OvorError("This line is not UTF-8, which texts are read as.")
-        return quoted(line), line
+            yield shown, OvorError("This line is not UTF-8, which texts are read as.")
+            return
+        yield quoted(line), line
 
     def labelled(
         self, source: Any, labels: Labels | None, part: Part, columns: Columns = (None, None)

@@ -70,7 +70,10 @@ def within(moments: Moments) -> Tensor:
 
 
 def discriminants(covariance: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
-    """Return S^-1 mu_c and -mu_c S^-1 mu_c / 2: the log-densities, less what all have in common."""
+    """Return S^-1 mu_c and -mu_c S^-1 mu_c / 2: the log-densities, less what all have in common.
+
+    Divided by their number of dimensions: the densities of thousands would be sure of everything.
+    """
     means = moments.sums / moments.counts.clamp(min=1)[:, None]
-    weights = torch.cholesky_solve(means.T, torch.linalg.cholesky(covariance))
+    weights = torch.cholesky_solve(means.T, torch.linalg.cholesky(covariance)) / len(covariance)
     return weights, -(means.T * weights).sum(0) / 2

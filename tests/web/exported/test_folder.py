@@ -16,6 +16,7 @@ from ovor.errors import OvorError
 from ovor.web import exported_page, runtime_files
 from ovor.web.exported_page import check_folder, export_page
 from ovor.web.npm_package import NpmPackage, PackageError
+from small_texts import text_folder
 
 pytestmark = pytest.mark.xdist_group("exported")
 
@@ -185,3 +186,11 @@ def test_without_npm_a_sentence_says_what_to_do(
         runtime_files.runtime_files()
     with pytest.raises(OvorError, match=r"There is no file .*cache: make it by `npm pack"):
         runtime_files.runtime_files(tmp_path / "cache")
+
+
+def test_an_encoder_of_texts_is_refused(tmp_path: Path) -> None:
+    text_folder(tmp_path / "words")
+    said = ovor("export", "--web", tmp_path / "p", "--backbone", f"text:{tmp_path}/words")
+    assert said.returncode == 1
+    assert "reads texts, and a page without a server asks about images" in said.stderr
+    assert not (tmp_path / "p").exists()

@@ -16,6 +16,9 @@ FILM = """() => Object.defineProperty(navigator, "mediaDevices", { value: { asyn
   window.film = canvas.captureStream(20);
   return window.film;
 } } })"""
+UNTIL = "async () => { while (!%s) await new Promise((done) => setTimeout(done, 20)); }"
+UNTIL_ASKED = UNTIL % "window.calls.some((call) => call.name === 'predict')"
+UNTIL_ENDED = UNTIL % "(window.film.getTracks()[0].readyState === 'ended')"
 REFUSED = """(name) => Object.defineProperty(navigator, "mediaDevices", { value: name
   ? { getUserMedia: () => Promise.reject(new DOMException("no", name)) } : undefined })"""
 
@@ -53,7 +56,7 @@ def test_no_second_question_before_the_first_is_answered(show: Open, tmp_path: P
     page.evaluate("window.stub.delay = 1e6")
     page.evaluate(FILM)
     page.get_by_role("button", name="Start the camera").click()
-    page.wait_for_function("window.calls.filter((call) => call.name === 'predict').length > 0")
+    page.evaluate(UNTIL_ASKED)
     page.evaluate("new Promise((done) => setTimeout(done, 700))")  # time for more of them
     assert len(calls(page, "predict")) == 1
 
@@ -75,7 +78,7 @@ def test_it_stops_when_nobody_looks_at_it(show: Open, tmp_path: Path) -> None:
     page = show(model=PHOTOS)
     live(page, tmp_path)
     page.get_by_role("tab", name="Memory").click()
-    page.wait_for_function("window.film.getTracks()[0].readyState === 'ended'")
+    page.evaluate(UNTIL_ENDED)
     page.get_by_role("tab", name="Ask").click()
     expect(page.get_by_role("button", name="Start the camera")).to_be_visible()
 

@@ -1,6 +1,6 @@
 // What a server would do, in a worker of the page: the model, its encoder, lessons, and what waits.
 
-import { decoded, Unusable } from "./decode.js";
+import { decoded } from "./decode.js";
 import { bytesOf, Encoder } from "./encoder.js";
 import { Refused } from "./errors.js";
 import { Lesson } from "./lesson.js";
@@ -127,10 +127,10 @@ export class Service {
   async correct(file, label, { was = null, yes = false } = {}) {
     const seen = await this.view(file);
     const [features] = await this.featuresOf([seen]);
+    await this.change((memory) => memory.correct(features, seen.digest, label, { was, yes }));
     this.waiting.remove(seen.id);
-    const model = await this.change((memory) => memory.correct(features, seen.digest, label, { was, yes }));
     const [row] = this.memory.classify(features);
-    return { model, row: { image: file.name, ...row } };
+    return { model: this.model(), row: { image: file.name, ...row } };
   }
 
   undo() {
@@ -187,5 +187,3 @@ export class Service {
     return this.inbox();
   }
 }
-
-export { Unusable };
