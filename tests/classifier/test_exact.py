@@ -9,6 +9,7 @@ import torch
 from drawings import draw
 from ovor import Classifier
 from ovor.classifier.calibration import Calibration
+from ovor.classifier.digests import Digests
 from ovor.classifier.exact import Exact
 from ovor.learners.discriminant import (
     Discriminant,
@@ -60,6 +61,16 @@ def test_what_does_not_fit_the_model_is_refused(novelty: Novelty) -> None:
     del state["novelty.kernel"]
     with pytest.raises(ValueError, match="missing"):
         Exact.of_state(state, WIDTH, 3)
+
+
+def test_nothing_may_be_missing(novelty: Novelty) -> None:
+    digests = Digests({bytes(16): 0})
+    state = Exact(novelty, Calibration.empty(), digests).state()
+    width, classes = novelty.weights.shape
+    Exact.of_state(state, width, classes)
+    for name in state:
+        with pytest.raises(ValueError, match=r"missing"):
+            Exact.of_state({k: x for k, x in state.items() if k != name}, width, classes)
 
 
 def test_one_image_of_a_new_class_leaves_the_unknown_as_it_was(tmp_path: Path) -> None:

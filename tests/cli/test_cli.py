@@ -219,7 +219,7 @@ FAILURES = [
     (["run", "--vor-preset", "none"], "no VOR preset 'none'"),
     (["run", "--transform.size", "16"], "multiple of the backbone's patches"),
     (["run", "--method", "l2p", "--method.top-k", "40"], "top_k"),
-    (["run", "--scenario", "repetition"], "choose analytic, simplecil"),
+    (["run", "--scenario", "repetition"], "choose analytic, shapes, simplecil"),
     (["run", "--scenario", "repetition", "--devices", "2"], "own classes alone"),
     (["run", "--scenario", "stream"], "choose oneprompt, without +vor"),
     (["run", "--scenario", "stream", "--method", "slca"], "each once: choose oneprompt"),

@@ -424,7 +424,7 @@ def test_a_model_is_not_merged_with_itself(world: Path) -> None:
     Path("link.ovor").symlink_to("m.ovor")
     for other in ("m.ovor", "./m.ovor", "link.ovor"):
         said = refused("merge", "out.ovor", "m.ovor", other)
-        assert "is named twice, and its images would count twice" in said
+        assert "is named twice, and what it learned would count twice" in said
     one = ovor("merge", "out.ovor", "m.ovor")
     assert (one.returncode, one.stdout) == (2, "")
     assert "two models or more" in one.stderr

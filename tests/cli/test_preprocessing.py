@@ -101,7 +101,8 @@ def test_a_dry_run_of_a_dinov2_looks_at_few_images_of_224_pixels(
 
 def test_a_dry_run_says_the_size_in_words(world: Path) -> None:
     done = learn("first", "--dry-run")
-    assert "on net.safetensors, from 14 x 14 pixels of an image:\n  ant: 6 images\n" in done.stdout
+    assert "on net.safetensors, of each image 14 x 14 pixels, " in done.stdout
+    assert ":\n  ant: 6 images\n" in done.stdout
 
 
 # ovor run

@@ -90,7 +90,7 @@ def test_who_learns_a_tasks_own_classes_alone_refuses_classes_that_return(
 ) -> None:
     run = replace(tiny_run, method=method, vor=None, scenario="repetition", data="folder:nowhere")
     with pytest.raises(
-        OvorError, match=r"choose analytic, simplecil, .*ranpac.*fecam.* or joint\.$"
+        OvorError, match=r"choose analytic, shapes, simplecil, .*ranpac.*fecam.* or joint\.$"
     ):
         execute(run, Folder(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
@@ -249,7 +249,7 @@ def test_a_table_names_its_scenario_and_leaves_the_papers_figures_out(
 def test_a_grid_refuses_before_it_runs(tiny_run: Run, tmp_path: Path) -> None:
     data = ("--data", tiny_run.data, "--out", "o", "--tasks", "2")
     for flags, words in (
-        (("--scenario", "repetition"), "choose analytic, simplecil"),
+        (("--scenario", "repetition"), "choose analytic, shapes, simplecil"),
         (("--scenario", "stream"), "without +vor, or another method. --methods chooses rows"),
         (("--scenario", "stream", "--epochs", "5"), "leave out --epochs"),
         (("--imbalance", "80", "5"), "try 5 80"),

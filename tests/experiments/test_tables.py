@@ -20,7 +20,12 @@ from ovor.learners import METHODS, takes_vor
 from ovor.paper import paper
 from ovor.presets import ALIASES, PAPER, VOR_PRESETS, settings
 
-OURS = {"core": "embedded", "text-table": "text", "text-prompts": "text"}  # not the paper's data
+OURS = {
+    "core": "embedded",
+    "field": "embedded",
+    "text-table": "text",
+    "text-prompts": "text",
+}  # not the paper's data
 PRINTED = paper()["ablation_ovor_imagenet-r/10"]
 
 

@@ -18,16 +18,29 @@ from ovor.learners import METHODS
 from ovor.presets import settings
 from ovor.training.remembering import Remembering
 from small_texts import TICKETS, text_folder
+from tiny import NARROW
 
 SIZE = Transform(size=16)
-VARIANTS = {"ranpac": {"tuning": "none", "projection": 40}, "slca": {"slowdown": 0.0}}
-FEATURES = ("analytic", "simplecil", "linear", "linear+vor", "slca", "slca+vor", "ranpac")
+VARIANTS = {**NARROW, "ranpac": {"tuning": "none", "projection": 40}, "slca": {"slowdown": 0.0}}
+CLOSED = (
+    "analytic",
+    "simplecil",
+    "ranpac",
+    "loranpac",
+    "klda",
+    "randumb",
+    "fecam",
+    "anacp",
+    "shapes",
+)
+FEATURES = (*CLOSED, "linear", "linear+vor", "slca", "slca+vor")
 PROMPTS = {
     "oneprompt": {"lengths": [2, 3]},
     "oneprompt-deep": {"length": 2},
     "dualprompt": {"general_lengths": [2], "expert_layers": [1], "expert_length": 3},
     "l2p": {},
     "coda-p": {"layers": [0, 1]},
+    "apt": {},
 }
 
 

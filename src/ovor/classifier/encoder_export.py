@@ -53,7 +53,7 @@ def export_encoder(model: Classifier) -> tuple[bytes, NDArray[np.float32]]:
 def learner_of(model: Classifier) -> Analytic:
     """Return what computes the features of a model, on the CPU, or say why nothing can."""
     network = model.network()
-    if network.encoder.reads.many != "images":
+    if network.encoder.reads.written:
         raise OvorError(
             f"{network.name} reads {network.encoder.reads.many}, and a page without a server asks "
             "about images: serve this model instead (ovor serve), or use another backbone."

@@ -50,7 +50,8 @@ class Exact:
         if any(f"{name}.scales" not in state or name not in state for name in HALVED):
             raise ValueError("the distances are missing")
         state = state | {name: whole(state[name], state[f"{name}.scales"]) for name in HALVED}
-        if "novelty.leading" not in state:  # before it was kept apart, the axes had it in them
+        if not {"novelty.leading", "novelty.others"} & state.keys():
+            # Before they were kept apart, the axes had them in them.
             axes = state["novelty.axes"]
             state |= {
                 "novelty.leading": torch.ones(axes.shape[-1]),
@@ -81,8 +82,11 @@ class Exact:
             n: x.shape for n, x in empty.items()
         }:
             raise ValueError("the histograms do not fit")
-        if "digests.rows" in state:
-            kept = {name: state[f"digests.{name}"] for name in ("digests", "rows")}
+        parts = [f"digests.{name}" for name in ("digests", "rows")]
+        if any(name in state for name in parts):
+            if any(name not in state for name in parts):
+                raise ValueError("half of the digests is missing")
+            kept = {name.removeprefix("digests."): state[name] for name in parts}
             found["digests"] = Digests.of_state(kept)
         return cls(**found)
 

@@ -26,6 +26,11 @@ class Items(Protocol):
 
     labels: Integers
 
+    @property
+    def many(self) -> str:
+        """What people call such items, as `Modality.many` has it."""
+        return "images"
+
     def __len__(self) -> int:
         return len(self.labels)
 

@@ -55,6 +55,10 @@ class CachedItems(Items):
     limit: int
     """bytes that all the images of this folder may take"""
 
+    @property
+    def many(self) -> str:
+        return self.items.many
+
     def item(self, index: int) -> Any:
         origin = self.items.origin(index)
         if origin is None:  # such as a text, which takes nothing to decode

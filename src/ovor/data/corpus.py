@@ -23,6 +23,10 @@ class Texts(Items):
     texts: list[str]
     labels: Integers
 
+    @property
+    def many(self) -> str:
+        return "texts"
+
     def item(self, index: int) -> str:
         return self.texts[index]
 

@@ -21,6 +21,10 @@ class TextRows(Items):
     """of each text, its row"""
     labels: Integers
 
+    @property
+    def many(self) -> str:
+        return "texts"
+
     def chosen(self, mask: Mask) -> "TextRows":
         return replace(self, numbers=self.numbers[mask], labels=self.labels[mask])
 

@@ -279,6 +279,10 @@ class Given(Items):
     labels: Integers
     reads: Modality = IMAGES
 
+    @property
+    def many(self) -> str:
+        return self.reads.many
+
     def item(self, index: int) -> Any:
         return self.reads.decoded(self.items[index])
 

@@ -194,7 +194,7 @@ def prepare(
 
 def check_reads(run: Run, dataset: Dataset, backbone: Backbone) -> None:
     """Refuse data of another kind than the backbone reads."""
-    given = "texts" if isinstance(dataset.train.item(0), str) else "images"
+    given = dataset.train.many
     wanted = backbone.encoder.reads.many
     if given != wanted:
         such = "text" if given == "texts" else PAPER.backbone

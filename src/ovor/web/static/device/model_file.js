@@ -101,7 +101,7 @@ function judge(reader, width, classes) {
   const axes = reader.shape("judge.novelty.axes").at(-1) ?? 0;
   if (!(axes <= width)) reader.fail();
   const one = (name, shape) => reader.numbers(`judge.novelty.${name}`, shape);
-  const older = !reader.has("judge.novelty.leading"); // before it was kept apart, the axes had it in them
+  const older = !reader.has("judge.novelty.leading") && !reader.has("judge.novelty.others"); // before it was kept apart, the axes had it in them
   const novelty = new Novelty({
     weights: reader.halves("judge.novelty.weights", width, classes),
     centre: one("centre", [width]),
