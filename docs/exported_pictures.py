@@ -7,12 +7,11 @@ the place of one.
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from chromium import launched
 from docs.cifar_10 import fetched, load
-from docs.page_pictures import DESK, LESSON, PHONE, fill_in, learn
-from docs.picture_file import SCHEMES, keep, side_by_side
+from docs.page_pictures import DESK, LESSON, Camera, fill_in, learn
 from ovor.classifier.new import new_classifier
 from ovor.web.exported_page import export_page
 from web.browser import drop
@@ -21,36 +20,6 @@ from web.exported.serving import file_server
 FILM = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 TAUGHT, STRANGE = (0, 3, 7), (8,)  # airplanes, cats and horses; ships
 STATES = ("teach", "ask", "camera", "memory")
-
-
-class Photographer:
-    """Takes each state at the desk, and keeps those of the phone for one picture."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.phones: dict[tuple[str, str], bytes] = {}
-
-    def take(self, name: str) -> None:
-        page = self.page
-        page.evaluate("document.activeElement.blur()")
-        page.mouse.move(0, 0)
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size(PHONE)
-            page.evaluate("scrollTo(0, 0)")
-            page.wait_for_timeout(400)
-            self.phones[name, scheme] = page.screenshot()
-            page.set_viewport_size(DESK)
-            height: int = page.evaluate("document.documentElement.scrollHeight")
-            page.set_viewport_size({**DESK, "height": height})
-            page.wait_for_timeout(600)
-            keep(page.screenshot(), f"browser-{name}-{scheme}")
-        page.emulate_media(color_scheme="light")
-
-    def keep_phones(self) -> None:
-        for scheme in SCHEMES:
-            shots = [self.phones[state, scheme] for state in STATES]
-            keep(side_by_side(shots), f"browser-phone-{scheme}")
 
 
 def exported_pictures(browser: Browser) -> None:
@@ -68,11 +37,11 @@ def exported_pictures(browser: Browser) -> None:
             expect(page.locator("#device-offline")).to_contain_text("without", timeout=LESSON)
             page.reload()  # so that it has threads, as on every later visit
             expect(page.locator("#device-offline")).to_contain_text("without", timeout=LESSON)
-            states(Photographer(page), root)
+            states(Camera(page, "browser"), root)
         filming.close()
 
 
-def states(camera: Photographer, root: Path) -> None:
+def states(camera: Camera, root: Path) -> None:
     page = camera.page
     fill_in(page, root / "first")
     camera.take("teach")
@@ -88,4 +57,4 @@ def states(camera: Photographer, root: Path) -> None:
     page.get_by_role("button", name="Stop the camera").click()
     page.get_by_role("tab", name="Memory").click()
     camera.take("memory")
-    camera.keep_phones()
+    camera.keep_phones({"phone": STATES})
