@@ -44,7 +44,7 @@ def run_quietly(*arguments: object, cwd: Path) -> dict[str, Any]:
 
 
 def without_time(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key != "seconds"}
+    return {key: value for key, value in result.items() if "seconds" not in key}
 
 
 def test_help_needs_no_torch(tmp_path: Path) -> None:

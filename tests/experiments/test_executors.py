@@ -181,7 +181,7 @@ def written(out: Path) -> dict[str, Any]:
     found = {}
     for file in sorted(out.glob("*/result.json")):
         result = json.loads(file.read_text())
-        del result["seconds"]
+        del result["seconds"], result["core_seconds"]
         found[file.parent.name] = (
             result,
             (file.parent / "weights.safetensors").read_bytes(),

@@ -34,7 +34,7 @@ from ovor.events import Listener, silent
 from ovor.learners.base import Learner
 from ovor.tensor_file import load_tensors
 from ovor.training import context as training
-from ovor.training.checkpointing import Checkpoints, Position, grow
+from ovor.training.checkpointing import Checkpoints, Clock, Position, grow
 from ovor.training.context import Context
 from ovor.training.features import Features, images_at_once, training_batches
 from ovor.training.loop import beginning, learn_task, train_step
@@ -70,7 +70,7 @@ def fit_task(
     features, checkpoints = Features(context), Checkpoints(context)
     position = begin(context, learner, checkpoints, past)
     context.listen(beginning(context, learner, position))
-    learn_task(context, learner, features, checkpoints, position)
+    learn_task(context, learner, features, checkpoints, position, Clock(position))
     number = len(past.tasks)
     task = context.tasks[number]
     learner.eval()

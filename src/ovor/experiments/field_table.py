@@ -17,7 +17,7 @@ def field_lines(sections: list[dict[str, Any]]) -> tuple[tuple[str, ...], Lines]
     ways = [way for way in WAYS if way.name in by_way]
     labels = list(dict.fromkeys(label for rows in by_way.values() for label in rows))
     usual = by_way.get(PLAIN.name, {})
-    headings = ("", "passes", "MB kept", "seconds", "F_T ↓", *(way.name for way in ways))
+    headings = ("", "passes", "MB kept", "core s", "F_T ↓", *(way.name for way in ways))
     lines = []
     for label in labels:
         row = usual.get(label) or next(rows[label] for rows in by_way.values() if label in rows)
@@ -33,7 +33,7 @@ def fitting_field(
     columns = dict(zip(headings, zip(*lines, strict=True), strict=True))
     if needed(columns) > width:
         columns = {name: plain(cells) for name, cells in columns.items()}
-    for spare in ("seconds", "F_T ↓", "MB kept", "passes"):
+    for spare in ("core s", "F_T ↓", "MB kept", "passes"):
         if needed(columns) > width:
             columns.pop(spare, None)
     headings = tuple(name.replace(" ", "\n") for name in columns)
@@ -52,10 +52,10 @@ def needed(columns: dict[str, tuple[str, ...]]) -> int:
 
 
 def costs(row: dict[str, Any]) -> tuple[str, str, str]:
-    """Write passes of an image, megabytes kept after the last task, and seconds of a run."""
+    """Write passes of an image, megabytes kept after the last task, and seconds of a core."""
     kept = [size / 1e6 for size in row["bytes"]]
     passes = "" if row["passes"] is None else str(row["passes"])
-    return passes, mean(kept), mean(row["seconds"], ".0f")
+    return passes, mean(kept), mean(row["core_seconds"], ".0f")
 
 
 def mean(values: list[float], form: str = ".1f") -> str:
@@ -81,6 +81,7 @@ def field_notes(sections: list[dict[str, Any]]) -> list[str]:
         f"A_T ↑ in each scenario ({ways}).",
         f"{CANNOT}: the method cannot learn in it. Nothing: it was left out, to save time. "
         f"{NOT_YET}: not run yet.",
-        "Passes: of one image through the network, to classify it. MB kept, seconds and F_T are of "
-        "the first scenario; seconds are of one thread, evaluation after every task included.",
+        "Passes: of one image through the network, to classify it. MB kept, core s and F_T are of "
+        "the first scenario; core s: seconds that a processor core worked for a run, evaluation "
+        "after every task included.",
     ]

@@ -79,6 +79,8 @@ def collect_row(row: Row, measure: Measure, seeds: list[int], out: Path) -> dict
         "backbone": ", ".join({result["backbone"]["sha256"] for result in results}),
     }
     if measure == "field":
+        # Older runs did not measure it.
+        entry["core_seconds"] = [r.get("core_seconds", r["seconds"]) for r in results]
         entry["bytes"] = [folder.weights.stat().st_size for folder in finished]
         entry["passes"] = passes_of(row.run, results[0]["tasks"]) if results else None
     elif measure == "task-id-given":

@@ -1,7 +1,8 @@
 """Where a run stands, saved after every epoch, and how it comes back from there."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,6 +26,23 @@ class Position:
     accuracy_task_id_given: Rows = ()
     class_right: tuple[tuple[int, ...], ...] = ()  # older checkpoints lack it
     seconds: float = 0.0
+    core_seconds: float = 0.0  # of the first process; older checkpoints lack it
+
+
+class Clock:
+    """Counts a run's seconds on from where it stood, and those that a core worked for it."""
+
+    def __init__(self, position: Position) -> None:
+        self.begun = time.monotonic() - position.seconds
+        self.core_begun = time.process_time() - position.core_seconds
+
+    def on(self, position: Position) -> Position:
+        """Return the position with the time that it was reached at."""
+        return replace(
+            position,
+            seconds=time.monotonic() - self.begun,
+            core_seconds=time.process_time() - self.core_begun,
+        )
 
 
 class Checkpoints:

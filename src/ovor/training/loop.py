@@ -5,7 +5,6 @@ that was stopped anywhere continues to the result of an unbroken one, bit for bi
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,7 +22,7 @@ from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
 from ovor.outliers import synthesize
 from ovor.seeds import HEAD_ORDER, NOISE, generator
-from ovor.training.checkpointing import Checkpoints, Position
+from ovor.training.checkpointing import Checkpoints, Clock, Position
 from ovor.training.context import Context, check_alike
 from ovor.training.features import Features, images_at_once, still_images, training_batches
 
@@ -37,17 +36,17 @@ def train(
     check_alike(context)
     position = checkpoints.restore(learner)
     context.listen(beginning(context, learner, position))
+    clock = Clock(position)
     for number in range(position.task, len(context.tasks)):
-        seconds = learn_task(context, learner, features, checkpoints, position)
-        start = time.monotonic()
+        learn_task(context, learner, features, checkpoints, position, clock)
         accuracy, task_id_given, class_right = evaluate(context, learner, features, number)
-        position = Position(
+        reached = Position(
             task=number + 1,
             accuracy=(*position.accuracy, accuracy),
             accuracy_task_id_given=(*position.accuracy_task_id_given, task_id_given),
             class_right=(*position.class_right, class_right),
-            seconds=seconds + time.monotonic() - start,
         )
+        position = clock.on(reached)
         context.listen(TaskEnds(number, accuracy, task_id_given, round(position.seconds, 3)))
         checkpoints.save(learner, position)
     return position
@@ -59,20 +58,20 @@ def learn_task(
     features: Features,
     checkpoints: Checkpoints,
     position: Position,
-) -> float:
-    """Learn the next task from the next epoch on; return the seconds of the run so far."""
-    start, number, run = time.monotonic(), position.task, context.run
+    clock: Clock,
+) -> None:
+    """Learn the next task from the next epoch on."""
+    number, run = position.task, context.run
     if position.epoch == 0:
         learner.begin_task(len(context.tasks[number].classes), (run.seed, number))
         context.ranks.synchronize(learner.learnable())
     optimizer = learner.optimizer(run)
     first_epoch = checkpoints.first_epoch(learner, optimizer, position)
     for epoch, loss in learn_epochs(context, learner, features, optimizer, number, first_epoch):
-        seconds = position.seconds + time.monotonic() - start
-        context.listen(EpochEnds(number, epoch, loss, round(seconds, 3)))
-        checkpoints.save(learner, replace(position, epoch=epoch + 1, seconds=seconds), optimizer)
+        now = clock.on(replace(position, epoch=epoch + 1))
+        context.listen(EpochEnds(number, epoch, loss, round(now.seconds, 3)))
+        checkpoints.save(learner, now, optimizer)
     learner.end_task(still_images(context, number), (run.seed, number))
-    return position.seconds + time.monotonic() - start
 
 
 def learn_epochs(
