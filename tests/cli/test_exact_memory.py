@@ -49,13 +49,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     return root
 
 
-@pytest.fixture
-def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(whole, tmp_path / "world")
-    monkeypatch.chdir(tmp_path / "world")
-    return tmp_path / "world"
-
-
 def done(*argv: object) -> str:
     """Carry out a command that must succeed, and return what it prints."""
     result = ovor(*argv)

@@ -73,14 +73,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     return root
 
 
-@pytest.fixture
-def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(whole, tmp_path / "world")
-    monkeypatch.chdir(tmp_path / "world")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path / "world"
-
-
 # --- damage
 
 

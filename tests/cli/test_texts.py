@@ -37,13 +37,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_backbone: str) -> Path:
     return root
 
 
-@pytest.fixture
-def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(whole, tmp_path / "world")
-    monkeypatch.chdir(tmp_path / "world")
-    return tmp_path / "world"
-
-
 def said(*arguments: object, stdin: bytes = b"") -> str:
     done = ovor(*arguments, stdin=stdin)
     assert done.returncode == 0, done.stderr
