@@ -162,7 +162,8 @@ class Bert(Prefixed):
     def averaged(self, inputs: Tensor, which: Collection[int], prefixes: Prefixes) -> Tensor:
         """Return the features of texts, given as windows of tokens (B, windows, N).
 
-        A window without tokens counts for nothing; the others are averaged, then normalised.
+        A window counts by its tokens, so a short rest of a text counts little and a window without
+        tokens for nothing; the mean is normalised.
         """
         texts, windows, _ = inputs.shape
         rows = inputs.long().flatten(0, 1)
@@ -170,9 +171,9 @@ class Bert(Prefixed):
         # What is exported cannot sort: a graph has one way for all.
         way = self.pooled if torch.compiler.is_exporting() else self.sorted
         found = way(rows, which, own)
-        used = (rows[:, 0] > 0).view(texts, windows, 1, 1)
+        tokens = (rows > 0).sum(1).view(texts, windows, 1, 1)
         both = found.view(texts, windows, *found.shape[1:])
-        mean = torch.where(used, both, 0.0).sum(1) / used.sum(1).clamp(min=1)
+        mean = torch.where(tokens > 0, both * tokens, 0.0).sum(1) / tokens.sum(1).clamp(min=1)
         return F.layer_norm(mean, mean.shape[-1:]).flatten(1)
 
     def sorted(
