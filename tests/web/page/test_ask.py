@@ -229,3 +229,19 @@ def test_a_whole_folder_can_be_chosen(show: Open, drawings: Path) -> None:
     images = len(list(drawings.rglob("*.png")))
     expect(page.locator("#results > li")).to_have_count(images)
     (drawings / "owl/notes.txt").unlink()
+
+
+def test_only_the_last_correction_can_be_taken_back_by_its_button(
+    show: Open, drawings: Path
+) -> None:
+    page = show()
+    drop(page.locator("#ask-zone"), sorted((drawings / "owl").iterdir())[:2])
+    rows = page.locator(".result")
+    for number in (0, 1):
+        rows.nth(number).locator(".wrong").click()
+        rows.nth(number).locator(".choice", has_text="banana").click()
+        expect(rows.nth(number).locator(".learned")).to_contain_text("Learned: it is")
+        expect(rows.nth(number).get_by_role("button", name="Undo")).to_be_focused()
+    expect(rows.nth(0).get_by_role("button", name="Undo")).to_have_count(0)
+    rows.nth(1).get_by_role("button", name="Undo").click()
+    expect(rows.nth(1).locator(".learned")).to_contain_text("Undone")
