@@ -136,6 +136,7 @@ def test_a_class_is_renamed_and_forgotten_when_it_is_confirmed(show: Open) -> No
     page.get_by_label("New name").fill("plantain")
     page.keyboard.press("Enter")
     changed(page, "\u201cbanana\u201d is called \u201cplantain\u201d from now on.")
+    expect(page.locator("#told")).not_to_contain_text("gone")
     assert [(call["from"], call["to"]) for call in calls(page, "rename")] == [
         ("banana", "plantain")
     ]
