@@ -12,7 +12,7 @@ const savers = [];
 export const onSaved = (listener) => savers.push(listener);
 
 /** Do a change, and say what came of it or why not; `more` says what else is worth knowing. Gives whether it was done. */
-export async function change(words, run, more = difference) {
+async function change(words, run, more = difference) {
   const before = classesOf(current());
   let model = null;
   tell("One moment…");

@@ -2,7 +2,7 @@
 
 import { backend } from "./backend.js";
 import { undo } from "./changes.js";
-import { announce, byId, el, listed, sleep } from "./dom.js";
+import { announce, byId, el, isSeen, listed, sleep } from "./dom.js";
 import { adopt, current, onModel, refresh } from "./model.js";
 import { suspectList } from "./suspects.js";
 import { items, many, one } from "./words.js";
@@ -105,6 +105,6 @@ function show(kind, title, words, advice = [], buttons = [], more = []) {
   byId("outcome").hidden = false;
   version = current()?.version;
   const at = document.activeElement;
-  if (at === document.body || !at.checkVisibility()) byId("outcome").focus(); // the form was put away
+  if (at === document.body || !isSeen(at)) byId("outcome").focus(); // the form was put away
   announce([title, ...said, ...(advice ?? [])].join(" "));
 }

@@ -4,7 +4,7 @@ if (location.protocol === "file:") {
   const said = document.getElementById("gone");
   said.textContent =
     "Browsers do not run this page from a file: put its folder on a web server, or start one in the folder by " +
-    "“python -m http.server”, and open http://localhost:8000.";
+    "“python -m http.server”, and open localhost:8000.";
   said.hidden = false;
   document.getElementById("device-engine").textContent = "";
 }
