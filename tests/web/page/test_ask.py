@@ -245,3 +245,21 @@ def test_only_the_last_correction_can_be_taken_back_by_its_button(
     expect(rows.nth(0).get_by_role("button", name="Undo")).to_have_count(0)
     rows.nth(1).get_by_role("button", name="Undo").click()
     expect(rows.nth(1).locator(".learned")).to_contain_text("Undone")
+
+
+def test_what_a_correction_has_done_is_said_also_if_the_page_hears_of_the_model_first(
+    show: Open,
+) -> None:
+    page = show()
+    draw_something(page)
+    page.evaluate("window.stub.delay = 1500")
+    page.locator("#sketch .wrong").click()
+    page.locator(".choice", has_text="banana").click()
+    expect(page.locator("#sketch-answer .looking")).to_have_text("Learning\u2026")
+    page.evaluate(
+        "window.stub.model = { ...window.stub.model, version: 2, name: 'other.ovor' };"
+        " window.dispatchEvent(new Event('hashchange'))"
+    )
+    expect(page.locator("#name")).to_have_text("other.ovor")
+    expect(page.locator(".learned")).to_contain_text("Learned: it is \u201cbanana\u201d.")
+    assert len(calls(page, "predict")) == 1

@@ -134,6 +134,7 @@ export class Answer {
     const { file, taught } = this;
     form.querySelector(".error").textContent = "";
     this.pending("Learning…");
+    this.learning = true; // its answer comes with the model
     try {
       const done = await withNames((meant, yes) => {
         name = meant.get(name) ?? name;
@@ -144,6 +145,8 @@ export class Answer {
       else this.again(form, "");
     } catch (error) {
       if (file === this.file) this.again(form, error.message);
+    } finally {
+      this.learning = false;
     }
   }
 
