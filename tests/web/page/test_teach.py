@@ -175,7 +175,7 @@ def test_what_is_confused_looks_mislabelled_or_was_learned_before_is_said(
     rows = card.locator(".suspects li")
     expect(rows).to_have_count(5)
     expect(rows.nth(0)).to_contain_text("000.png: taught as owl, looks like fish (96 %).")
-    expect(card).to_contain_text("And 1 more that are less sure.")
+    expect(card).to_contain_text("And 1 more, less surely.")
     expect(card.locator(".suspects img")).to_have_count(3)  # of those that are in the form
     rows.nth(0).get_by_role("button", name="It is fish").click()
     expect(rows.nth(0)).to_have_text("000.png counts as fish now.")

@@ -15,7 +15,7 @@ export function suspectList(suspects, learned) {
   return [
     el("h3", { text: `${upper(many())} that may have the wrong name` }),
     el("ul", { class: "suspects" }, ...rows),
-    ...(more > 0 ? [el("p", { class: "hint", text: `And ${more} more that are less sure.` })] : []),
+    ...(more > 0 ? [el("p", { class: "hint", text: `And ${more} more, less surely.` })] : []),
   ];
 }
 
