@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from ..access import check_access
 from ..browser import TRIANGLE, drop, sketch
 from .conftest import Open
 from .stub import ALIKE, GARDEN, calls, done, lesson
@@ -177,6 +178,7 @@ def test_what_is_confused_looks_mislabelled_or_was_learned_before_is_said(
     expect(rows.nth(0)).to_contain_text("000.png: taught as owl, looks like fish (96 %).")
     expect(card).to_contain_text("And 1 more, less surely.")
     expect(card.locator(".suspects img")).to_have_count(3)  # of those that are in the form
+    check_access(page, 375, 1100)
     rows.nth(0).get_by_role("button", name="It is fish").click()
     expect(rows.nth(0)).to_have_text("000.png counts as fish now.")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
