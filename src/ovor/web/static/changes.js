@@ -56,7 +56,7 @@ export function tell(words, bad = false) {
 }
 
 const undone = () =>
-  `The model becomes what it was before its last change, whoever made it. ${upper(many())} that were taught from the inbox do not come back there.`;
+  `The model becomes what it was before its last change${backend.onDevice ? "" : ", whoever made it"}. ${upper(many())} that were taught from the inbox do not come back there.`;
 
 export async function undo(what = "the last change") {
   const sure = await ask({
