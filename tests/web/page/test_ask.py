@@ -252,7 +252,7 @@ def test_what_a_correction_has_done_is_said_also_if_the_page_hears_of_the_model_
 ) -> None:
     page = show()
     draw_something(page)
-    page.evaluate("window.stub.delay = 1500")
+    page.evaluate("window.stub.held = new Promise((done) => { window.release = done; })")
     page.locator("#sketch .wrong").click()
     page.locator(".choice", has_text="banana").click()
     expect(page.locator("#sketch-answer .looking")).to_have_text("Learning\u2026")
@@ -261,5 +261,6 @@ def test_what_a_correction_has_done_is_said_also_if_the_page_hears_of_the_model_
         " window.dispatchEvent(new Event('hashchange'))"
     )
     expect(page.locator("#name")).to_have_text("other.ovor")
+    page.evaluate("window.release()")
     expect(page.locator(".learned")).to_contain_text("Learned: it is \u201cbanana\u201d.")
     assert len(calls(page, "predict")) == 1
