@@ -252,7 +252,7 @@ def test_what_a_correction_has_done_is_said_also_if_the_page_hears_of_the_model_
 ) -> None:
     page = show()
     draw_something(page)
-    page.evaluate("window.stub.held = new Promise((done) => { window.release = done; })")
+    page.evaluate("() => { stub.held = new Promise((done) => { window.release = done; }); }")
     page.locator("#sketch .wrong").click()
     page.locator(".choice", has_text="banana").click()
     expect(page.locator("#sketch-answer .looking")).to_have_text("Learning\u2026")
