@@ -4,6 +4,7 @@ The photographs are CIFAR-10's (docs/cifar_10.py), and the camera is the film th
 the place of one.
 """
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -19,16 +20,18 @@ from web.exported.serving import file_server
 
 FILM = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 TAUGHT, STRANGE = (0, 3, 7), (8,)  # airplanes, cats and horses; ships
-STATES = ("teach", "ask", "camera", "memory")
+MIXED_UP = "mixed-up.png"  # an airplane among the cats
+STATES = ("teach", "lesson", "ask", "camera", "memory")
 
 
 def exported_pictures(browser: Browser) -> None:
-    """Teach three classes of photographs, ask, look by camera, and see what it remembers."""
+    """Teach three classes, one photograph wrongly; ask, look by camera, see what it remembers."""
     train, test = load(fetched())
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         train.chosen(list(TAUGHT), 12, 0).write(root / "first")
         test.chosen([*TAUGHT, *STRANGE], 2, 0).write(root / "new")
+        shutil.copy(sorted(root.glob("new/airplane/*"))[1], root / "first/cat" / MIXED_UP)
         export_page(new_classifier("photos", device="cpu"), None, root / "album")
         filming = launched(browser.browser_type, *FILM)
         with file_server(root / "album") as address:
@@ -45,7 +48,11 @@ def states(camera: Camera, root: Path) -> None:
     page = camera.page
     fill_in(page, root / "first")
     camera.take("teach")
-    learn(page, "airplane (12), cat (12) and horse (12)")
+    learn(page, "airplane (12), cat (13) and horse (12)")
+    camera.take("lesson")
+    suspect = page.locator(".suspects li", has_text=MIXED_UP)
+    suspect.get_by_role("button", name="It is airplane").click()
+    expect(suspect).to_contain_text("counts as airplane now")
     page.get_by_role("tab", name="Ask").click()
     drop(page.locator("#ask-zone"), sorted((root / "new").glob("*/*"))[::2])
     expect(page.locator(".result .answer")).to_have_count(4, timeout=LESSON)

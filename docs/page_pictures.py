@@ -108,6 +108,7 @@ def lessons(camera: Camera, root: Path) -> None:
     camera.take("poor")
     page.get_by_role("button", name="Undo this lesson").click()
     page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    expect(page.locator("#told")).to_contain_text("Undone.", timeout=LESSON)
     page.locator("#told").get_by_role("button", name="Close").click()
     page.get_by_role("tab", name="Memory").click()
     expect(page.locator(".class-row", has_text="train")).to_contain_text("asked again")

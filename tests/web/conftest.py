@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from drawings import draw
 from ovor import Classifier
 
 from .live import FIRST, Live, serving
+
+# Milliseconds that pages are given to show something: a busy machine takes its time.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")

@@ -123,7 +123,8 @@ def page_files() -> dict[str, bytes]:
     found["static/backend.js"] = (STATIC / "backend_device.js").read_bytes()
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     page = (STATIC / "page.html").read_text()
-    page = page.replace("<head>", f"<head>\n{meta}", 1).replace(
+    script = '<script defer src="static/device/as_file.js"></script>'
+    page = page.replace("<head>", f"<head>\n{meta}\n{script}", 1).replace(
         "<body>", '<body class="on-device">', 1
     )
     return {"index.html": page.encode(), **found}

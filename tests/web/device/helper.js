@@ -5,7 +5,7 @@ const memories = new Map();
 const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 /** What Python has sent: bytes and features come in base64. */
-function received(value) {
+export function received(value) {
   if (Array.isArray(value)) return value.map(received);
   if (value === null || typeof value !== "object") return value;
   if (typeof value.$bytes === "string") return bytes(value.$bytes);

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .page import Device, OnDevice, SaidError, given
+from .page import Device, OnDevice, SaidError, as_sent, given
 from .table import classifier, clouds, digest, images
 
 FEATURES, ROWS = clouds([6, 6, 6, 6], 24)
@@ -130,7 +130,7 @@ def test_models_that_cannot_be_merged(device: Device, file: bytes, tmp_path: Pat
     memory = device.memory(file)
     other = classifier(clouds([4, 4], 30)[0])
     other.learn(images([0, 1, 4, 5]), ["a", "a", "b", "b"]).save(tmp_path / "wide.ovor")
-    with pytest.raises(SaidError, match="different backbones"):
+    with pytest.raises(SaidError, match=r"another backbone \(another version of table\)"):
         memory.do("merge", (tmp_path / "wide.ovor").read_bytes())
     other = classifier(FEATURES)
     other.learn(images([0, 6, 12]), ["Ant", "bee", "cat"])
@@ -153,3 +153,47 @@ def test_another_width_is_refused_before_it_is_unpacked(device: Device, file: by
     other.learn(wide, {"cat": [0, 1, 2], "dog": [3, 4, 5]})
     with pytest.raises(SaidError, match="different widths"):
         memory.do("merge", other.file())
+
+
+STOPPED = """async ([file, classes]) => {
+  const { received } = await import("/helper.js");
+  const { Memory } = await import("/static/device/memory.js");
+  const memory = await Memory.open(received(file));
+  const before = memory.model();
+  const settle = () => Promise.reject(new Error("stopped"));
+  const stopped = await memory.learn(received(classes), { settle })
+    .then(() => "learned", (error) => error.message);
+  return [stopped, before, memory.model()];
+}"""
+
+
+def test_a_lesson_that_is_stopped_before_it_is_taken_over_changes_nothing(
+    device: Device, file: bytes
+) -> None:
+    sent = [as_sent(file), as_sent(given(FEATURES, {"cat": NEW}))]
+    said, before, after = device.page.evaluate(STOPPED, sent)
+    assert said == "stopped"
+    assert before == after
+
+
+CROWDED = """async () => {
+  const { Service } = await import("/static/device/service.js");
+  const features = new Map([["old", [1]]]);
+  for (let i = 1; i < 500; i += 1) features.set(`other ${i}`, [i]);
+  let computed;
+  const encoder = { features: (views) => new Promise((done) => {
+    computed = () => done(Float32Array.from(views, ([x]) => x));
+  }) };
+  const service = { features, encoder: Promise.resolve(encoder) };
+  const views = [{ id: "old" }, { id: "new", view: [2] }];
+  const found = Service.prototype.featuresOf.call(service, views);
+  await Promise.resolve();
+  features.delete("old"); // by another call, as there are too many
+  for (let i = 0; i < 9; i += 1) await Promise.resolve();
+  computed();
+  return [(await found).map((one) => [...one]), features.size];
+}"""
+
+
+def test_features_that_are_dropped_meanwhile_are_not_lost(device: Device) -> None:
+    assert device.page.evaluate(CROWDED) == [[[1], [2]], 500]

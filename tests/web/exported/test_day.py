@@ -17,6 +17,19 @@ pytestmark = pytest.mark.xdist_group("exported")
 
 LESSON = 60_000  # milliseconds that a lesson may take on a busy machine
 FIRST = ["banana", "fish", "sun"]
+BUSY = """() => {
+  const send = Worker.prototype.postMessage;
+  const kept = [];
+  Worker.prototype.postMessage = function (...args) { kept.push([this, args]); };
+  window.free = () => {
+    Worker.prototype.postMessage = send;
+    for (const [worker, args] of kept) send.apply(worker, args);
+  };
+}"""
+LEARNING = """async () => {
+  const { backend } = await import(new URL("static/backend.js", location.href));
+  return (await backend.model()).learning;
+}"""
 
 
 def teach(page: Page, folder: Path, words: str) -> None:
@@ -183,17 +196,42 @@ def test_closing_with_something_unsaved_is_asked_about(
 
 
 def test_a_lesson_can_be_cancelled(browser: Browser, drawings_page: Path, tmp_path: Path) -> None:
-    """While it waits for the engine, which comes only afterwards."""
+    """While it waits for the engine, which never comes."""
     held: list[Route] = []
     with visited(browser, drawings_page, service_workers="block", hold=held) as page:
         page.watch.allow("blocked by Playwright")
         page.get_by_role("tab", name="Teach").click()
+        expect(page.locator("#device-engine")).to_contain_text("Loading what looks at images")
         drop(page.locator("#folder-choose"), [draw(tmp_path / "first", FIRST, 6)])
         expect(page.get_by_label("Class name").nth(2)).to_have_value("sun")
         page.get_by_role("button", name="Learn", exact=True).click()
+        expect(page.locator("#lesson-doing")).to_contain_text("Waiting for the rest of this page")
+        expect(page.locator("#lesson-meanwhile")).to_be_hidden()  # it answers nothing yet
         page.get_by_role("button", name="Cancel", exact=True).click()
-        expect(page.locator("#lesson-doing")).to_have_text("Cancelling…")
+        expect(page.locator("#outcome")).to_contain_text("Cancelled.")
+        expect(page.locator("#about")).to_have_text("Knows nothing yet")
+        expect(page.get_by_label("Class name").nth(2)).to_have_value("sun")
         for route in held:
             route.continue_()
-        expect(page.locator("#outcome")).to_contain_text("Cancelled.", timeout=LESSON)
+        page.get_by_role("button", name="Learn", exact=True).click()
+        expect(page.locator("#outcome")).to_contain_text("sun (6).", timeout=LESSON)
+
+
+def test_a_lesson_can_be_cancelled_before_it_has_begun(
+    browser: Browser, drawings_page: Path, tmp_path: Path
+) -> None:
+    """A click on Cancel is not lost while the worker is busy, and nothing begins afterwards."""
+    with visited(browser, drawings_page, service_workers="block") as page:
+        page.watch.allow("blocked by Playwright")
         expect(page.locator("#about")).to_have_text("Knows nothing yet")
+        page.get_by_role("tab", name="Teach").click()
+        drop(page.locator("#folder-choose"), [draw(tmp_path / "first", FIRST, 6)])
+        expect(page.get_by_label("Class name").nth(2)).to_have_value("sun")
+        page.evaluate(BUSY)
+        page.get_by_role("button", name="Learn", exact=True).click()
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        expect(page.locator("#lesson")).to_be_hidden()
+        expect(page.get_by_label("Class name").nth(2)).to_have_value("sun")
+        page.evaluate("window.free()")
+        expect(page.locator("#device-engine")).to_contain_text("Computes", timeout=LESSON)
+        assert page.evaluate(LEARNING) is None

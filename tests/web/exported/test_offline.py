@@ -71,3 +71,26 @@ def test_an_engine_that_computes_otherwise_is_not_used(
     with visited(browser, folder, service_workers="block") as page:
         page.watch.allow("blocked by Playwright")
         expect(page.locator("#gone")).to_contain_text("wasm differs by", timeout=60_000)
+
+
+def test_it_says_if_it_could_not_be_kept(
+    browser: Browser, drawings_page: Path, tmp_path: Path
+) -> None:
+    """As when a program that uploads files has changed the ends of lines."""
+    folder = shutil.copytree(drawings_page, tmp_path / "page")
+    readme = (folder / "README.txt").read_bytes()
+    (folder / "README.txt").write_bytes(readme.replace(b"\n", b"\r\n"))
+    with visited(browser, folder) as page:
+        page.watch.allow("is not the one of this export", "ServiceWorker")
+        expect(page.locator("#device-engine")).to_contain_text("Computes", timeout=60_000)
+        expect(page.locator("#device-offline")).to_contain_text(
+            "It could not be kept for use without a network", timeout=60_000
+        )
+
+
+def test_opened_as_a_file_it_says_what_to_do(browser: Browser, drawings_page: Path) -> None:
+    page = browser.new_page()
+    page.goto((drawings_page / "index.html").as_uri())
+    expect(page.locator("#gone")).to_contain_text("put its folder on a web server")
+    expect(page.locator("#device-engine")).to_be_empty()
+    page.close()

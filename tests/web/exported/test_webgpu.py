@@ -13,7 +13,7 @@ from .serving import file_server
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exported")]
 
 FLAGS = ("--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader")
-OPENED = """async (about) => {
+OPENED = """async (manifest) => {
   const real = navigator.gpu?.requestAdapter.bind(navigator.gpu);
   if (!(await real?.())) return null;
   let asked = false;
@@ -23,19 +23,19 @@ OPENED = """async (about) => {
     return { info: { isFallbackAdapter: false } };
   };
   const { Encoder } = await import("/static/device/encoder.js");
-  const { engine, words } = await Encoder.open(location.origin + "/", about);
+  const { engine, words } = await Encoder.open(location.origin + "/", manifest);
   return [engine, words];
 }"""
 
 
 def test_it_is_used_if_its_features_are_the_same(browser: Browser, drawings_page: Path) -> None:
-    about = json.loads((drawings_page / "manifest.json").read_text())["encoder"]
+    manifest = json.loads((drawings_page / "manifest.json").read_text())
     own = launched(browser.browser_type, *FLAGS)
     with file_server(drawings_page) as address:
         page = own.new_page(base_url=address)
         page.set_default_timeout(240_000)
         page.goto("/README.txt")
-        found = page.evaluate(OPENED, about)
+        found = page.evaluate(OPENED, manifest)
     own.close()
     if found is None:
         pytest.skip("this Chromium has no WebGPU")

@@ -17,6 +17,7 @@ class Refused extends Error {
 async function called(name, facts) {
   window.calls.push({ name, ...facts });
   await pause(stub.delay ?? 0);
+  await stub.held; // until the test lets it go
   const refusal = stub.refuse?.[name];
   if (refusal && !facts.yes && (refusal.label ?? facts.label) === facts.label) throw new Refused(refusal);
 }

@@ -229,3 +229,38 @@ def test_a_whole_folder_can_be_chosen(show: Open, drawings: Path) -> None:
     images = len(list(drawings.rglob("*.png")))
     expect(page.locator("#results > li")).to_have_count(images)
     (drawings / "owl/notes.txt").unlink()
+
+
+def test_only_the_last_correction_can_be_taken_back_by_its_button(
+    show: Open, drawings: Path
+) -> None:
+    page = show()
+    drop(page.locator("#ask-zone"), sorted((drawings / "owl").iterdir())[:2])
+    rows = page.locator(".result")
+    for number in (0, 1):
+        rows.nth(number).locator(".wrong").click()
+        rows.nth(number).locator(".choice", has_text="banana").click()
+        expect(rows.nth(number).locator(".learned")).to_contain_text("Learned: it is")
+        expect(rows.nth(number).get_by_role("button", name="Undo")).to_be_focused()
+    expect(rows.nth(0).get_by_role("button", name="Undo")).to_have_count(0)
+    rows.nth(1).get_by_role("button", name="Undo").click()
+    expect(rows.nth(1).locator(".learned")).to_contain_text("Undone")
+
+
+def test_what_a_correction_has_done_is_said_also_if_the_page_hears_of_the_model_first(
+    show: Open,
+) -> None:
+    page = show()
+    draw_something(page)
+    page.evaluate("() => { stub.held = new Promise((done) => { window.release = done; }); }")
+    page.locator("#sketch .wrong").click()
+    page.locator(".choice", has_text="banana").click()
+    expect(page.locator("#sketch-answer .looking")).to_have_text("Learning\u2026")
+    page.evaluate(
+        "window.stub.model = { ...window.stub.model, version: 2, name: 'other.ovor' };"
+        " window.dispatchEvent(new Event('hashchange'))"
+    )
+    expect(page.locator("#name")).to_have_text("other.ovor")
+    page.evaluate("window.release()")
+    expect(page.locator(".learned")).to_contain_text("Learned: it is \u201cbanana\u201d.")
+    assert len(calls(page, "predict")) == 1

@@ -136,6 +136,7 @@ def test_a_class_is_renamed_and_forgotten_when_it_is_confirmed(show: Open) -> No
     page.get_by_label("New name").fill("plantain")
     page.keyboard.press("Enter")
     changed(page, "\u201cbanana\u201d is called \u201cplantain\u201d from now on.")
+    expect(page.locator("#told")).not_to_contain_text("gone")
     assert [(call["from"], call["to"]) for call in calls(page, "rename")] == [
         ("banana", "plantain")
     ]
@@ -202,3 +203,13 @@ def test_what_the_server_refuses_is_said(show: Open) -> None:
     page.get_by_role("button", name="Forget fish").click()
     page.get_by_role("dialog").get_by_role("button", name=re.compile("^Forget")).click()
     changed(page, "is the only class")
+
+
+def test_a_long_sentence_leaves_room_for_its_button(show: Open) -> None:
+    no = {"status": 422, "error": "This cannot be done, as there are reasons against it. " * 6}
+    page = show(view="memory", refuse={"forget": no})
+    page.get_by_role("button", name="Forget fish").click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Forget")).click()
+    changed(page, "reasons against it")
+    close = page.locator("#told").get_by_role("button", name="Close")
+    assert close.evaluate("(one) => one.scrollWidth <= one.clientWidth && one.clientHeight < 50")

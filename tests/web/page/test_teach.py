@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from ..access import check_access
 from ..browser import TRIANGLE, drop, sketch
 from .conftest import Open
 from .stub import ALIKE, GARDEN, calls, done, lesson
@@ -135,3 +136,61 @@ def test_a_lesson_that_came_second_is_said_to_be_refused(show: Open, drawings: P
     teach(page, drawings / "owl")
     expect(page.locator("#problems")).to_contain_text("Yours was not taken: press Learn again")
     expect(page.get_by_label("Class name").nth(0)).to_have_value("owl")
+
+
+def test_two_names_of_a_lesson_that_are_meant_to_be_one_become_one(
+    show: Open, drawings: Path
+) -> None:
+    alike = {"label": "Kite", "alike": [{"given": "kite", "known": "Kite"}]}
+    refused = {"status": 409, "error": "Kite looks like kite.", **alike}
+    page = show(view="teach", lesson=done(), refuse={"teach": refused})
+    for number, (name, folder) in enumerate((("Kite", "fish"), ("kite", "owl"))):
+        page.get_by_label("Class name").nth(number).fill(name)
+        drop(page.locator(".class").nth(number), sorted((drawings / folder).iterdir()))
+    expect(page.locator("#tally")).to_have_text("2 classes, 6 images")
+    page.get_by_role("button", name="Learn", exact=True).click()
+    question = page.get_by_role("dialog", name="Is \u201ckite\u201d the same as \u201cKite\u201d?")
+    expect(question).to_contain_text("Two names here differ only by case or look.")
+    page.evaluate("delete window.stub.refuse")
+    question.get_by_role("button", name="Yes, it is").click()
+    expect(page.locator("#outcome")).to_be_visible()
+    assert [call["labels"] for call in calls(page, "teach")] == ["Kite 3, kite 3", "Kite 6"]
+
+
+def test_what_is_confused_looks_mislabelled_or_was_learned_before_is_said(
+    show: Open, drawings: Path
+) -> None:
+    suspect = {"class": "owl", "looks_like": "fish", "confidence": 0.963}
+    last = done()
+    last["report"] |= {
+        "pairs": [{"classes": ["fish", "owl"], "images": 2}],
+        "suspects": [{**suspect, "image": f"00{i}.png"} for i in range(6)],
+        "left_out": ["004.png"],
+    }
+    page = show(view="teach", lesson=last)
+    teach(page, drawings / "owl")
+    card = page.locator("#outcome")
+    expect(card).to_contain_text("Taken for each other most often: fish and owl (2 images).")
+    expect(card).to_contain_text("1 image was learned before, and left out.")
+    expect(card).to_contain_text("Images that may have the wrong name")
+    rows = card.locator(".suspects li")
+    expect(rows).to_have_count(5)
+    expect(rows.nth(0)).to_contain_text("000.png: taught as owl, looks like fish (96 %).")
+    expect(card).to_contain_text("And 1 more, less surely.")
+    expect(card.locator(".suspects img")).to_have_count(3)  # of those that are in the form
+    check_access(page, 375, 1100)
+    rows.nth(0).get_by_role("button", name="It is fish").click()
+    expect(rows.nth(0)).to_have_text("000.png counts as fish now.")
+    expect(rows.nth(1).get_by_role("button")).to_be_focused()
+    [call] = calls(page, "correct")
+    assert (call["file"], call["label"], call["was"]) == ("000.png", "fish", "owl")
+    expect(card.get_by_role("link", name="Try it")).to_be_visible()
+    expect(card.get_by_role("button", name="Undo this lesson")).to_have_count(0)
+
+
+def test_a_browser_of_2023_shows_what_came_of_a_lesson(show: Open, drawings: Path) -> None:
+    page = show(view="teach", lesson=done())
+    page.evaluate("delete Element.prototype.checkVisibility; delete Promise.withResolvers")
+    teach(page, drawings / "owl")
+    expect(page.locator("#status")).to_contain_text("Learned well: owl (12).")
+    expect(page.locator("#outcome")).to_be_focused()

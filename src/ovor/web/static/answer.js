@@ -2,11 +2,20 @@
 
 import { backend } from "./backend.js";
 import { announce, el, megabytes, percent, tile } from "./dom.js";
-import { adopt, current, known, seenVersion, taker } from "./model.js";
+import { adopt, current, known, onModel, seenVersion, taker } from "./model.js";
 import { withNames } from "./question.js";
 import { one } from "./words.js";
 
 const CHOICES = 8; // classes that are offered by a click; the others are typed
+
+let undoable = null; // the button of the last correction, and the version that it would undo
+
+/** When the model has changed since, a button would undo something else. */
+onModel(({ version }) => {
+  if (!undoable || undoable.version === version) return;
+  undoable.button.remove();
+  undoable = null;
+});
 
 /** An unknown image has no percentage: how sure it would be among its classes says nothing here. */
 export const inWords = (row) =>
@@ -125,6 +134,7 @@ export class Answer {
     const { file, taught } = this;
     form.querySelector(".error").textContent = "";
     this.pending("Learning…");
+    this.learning = true; // its answer comes with the model
     try {
       const done = await withNames((meant, yes) => {
         name = meant.get(name) ?? name;
@@ -135,6 +145,8 @@ export class Answer {
       else this.again(form, "");
     } catch (error) {
       if (file === this.file) this.again(form, error.message);
+    } finally {
+      this.learning = false;
     }
   }
 
@@ -152,7 +164,8 @@ export class Answer {
     const undo = el("button", { type: "button", class: "quiet", text: "Undo", onclick: () => this.undo(undo) });
     const note = el("p", { class: "learned" }, el("span", { text: words }), undo);
     this.show(this.file, row, model.version, name, note);
-    adopt(model);
+    adopt(model); // which takes the button of the correction before away
+    undoable = { button: undo, version: model.version };
     announce(`${words} It says now: ${inWords(row)}.`);
     undo.focus();
   }

@@ -159,6 +159,6 @@ export function startAsk() {
   onModel((model) => {
     showKnown(model);
     // The new model may know what it is; after a correction the answer is of that model already.
-    if (drawing.file && drawing.version !== model.version) drawn();
+    if (drawing.file && !drawing.learning && drawing.version !== model.version) drawn();
   });
 }

@@ -1,7 +1,7 @@
 // The camera: what it sees, pictures of it as files, and answers while it looks.
 
 import { Answer, inWords, predict } from "./answer.js";
-import { announce, counted, el, sleep } from "./dom.js";
+import { announce, counted, el, isSeen, sleep } from "./dom.js";
 
 const PAUSE = 0.25; // seconds between two answers: a few a second are enough, on a server too
 const HELD = 0.2; // seconds between two pictures while a button is held
@@ -67,8 +67,8 @@ function halt(stream) {
 }
 
 /** Nobody should be filmed by a page that he does not look at. */
-export function stopUnseen() {
-  if (running && (document.hidden || !running.video.checkVisibility())) running.stop();
+function stopUnseen() {
+  if (running && (document.hidden || !isSeen(running.video))) running.stop();
 }
 
 const button = (text, more = {}) => el("button", { type: "button", text, ...more });

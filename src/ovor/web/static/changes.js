@@ -11,21 +11,23 @@ const savers = [];
 /** Hear which version of the model was saved last. */
 export const onSaved = (listener) => savers.push(listener);
 
-/** Do a change, and say what came of it or why not. */
-async function change(words, run) {
+/** Do a change, and say what came of it or why not; `more` says what else is worth knowing. Gives whether it was done. */
+async function change(words, run, more = difference) {
   const before = classesOf(current());
+  let model = null;
   tell("One moment…");
   try {
-    const model = await run();
+    model = await run();
     if (model) {
       adopt(model);
-      tell(`${words} ${difference(before, classesOf(model))}`.trim());
+      tell(`${words} ${more(before, classesOf(model))}`.trim());
     } else byId("told").hidden = true;
   } catch (error) {
     tell(error.message, true);
   }
   // What was pressed may be gone with its class; the keyboard goes on from here.
   if (document.activeElement === document.body) byId("told").querySelector("button")?.focus();
+  return Boolean(model);
 }
 
 /** What has changed between two lists of classes, in a sentence or none. */
@@ -54,7 +56,7 @@ export function tell(words, bad = false) {
 }
 
 const undone = () =>
-  `The model becomes what it was before its last change, whoever made it. ${upper(many())} that were taught from the inbox do not come back there.`;
+  `The model becomes what it was before its last change${backend.onDevice ? "" : ", whoever made it"}. ${upper(many())} that were taught from the inbox do not come back there.`;
 
 export async function undo(what = "the last change") {
   const sure = await ask({
@@ -74,7 +76,7 @@ export async function rename(name) {
   });
   if (!said || said.text === name) return;
   const run = (yes) => backend.rename(name, said.text, { yes });
-  await change(`“${name}” is called “${said.text}” from now on.`, () => withConsent(run));
+  await change(`“${name}” is called “${said.text}” from now on.`, () => withConsent(run), () => "");
 }
 
 export async function forget(name) {
@@ -88,7 +90,7 @@ export async function forget(name) {
 
 export const isModel = (file) => /\.ovor$/i.test(file.name);
 
-export async function merge(file) {
+async function merge(file) {
   const sure = await ask({
     title: `Merge ${file.name} into this model?`,
     words: [`Afterwards it knows the classes of both; ${many()} of classes that both know are added up. Both must be of the same backbone. Undo takes it back.`],
@@ -97,16 +99,26 @@ export async function merge(file) {
   if (sure) await change(`${file.name} is merged.`, () => withConsent((yes) => backend.merge(file, { yes })));
 }
 
+/** Take a model file that was dropped or chosen: where there is nothing to merge it into it is opened, if that can be. */
+export async function take(file) {
+  const { can_teach: teaches, empty } = current();
+  if (backend.onDevice && (empty || !teaches)) await openAnother(file);
+  else if (teaches) await merge(file);
+}
+
+const LOST = " What this one has learned since it was saved is lost.";
+const ASKING = "It is for asking only: what learning needs is not in it.";
+
 /** Put another model in the place of this one; only a page without a server can. */
 export async function openAnother(file) {
   const sure = await ask({
     title: `Open ${file.name} instead of this model?`,
-    words: ["The page then goes on with that model. What this one has learned since it was saved is lost."],
+    words: [`The page then goes on with that model.${current().empty ? "" : LOST}`],
     choices: [["open", "Open"]],
   });
   if (!sure) return;
-  await change(`${file.name} is open.`, () => backend.open(file));
-  if (current().name === file.name) for (const listener of savers) listener(current().version);
+  const done = await change(`${file.name} is open.`, () => backend.open(file), () => (current().can_teach ? "" : ASKING));
+  if (done) for (const listener of savers) listener(current().version);
 }
 
 export async function download() {

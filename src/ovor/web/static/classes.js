@@ -135,6 +135,19 @@ export function addImages(own, files) {
   changed();
 }
 
+/** Make one card of cards that have the same name: the first, with the images of all. */
+export function joinClasses() {
+  for (const own of [...classes]) {
+    const first = classes.find((other) => nameOf(other) && nameOf(other) === nameOf(own));
+    if (!first || first === own) continue;
+    const typed = [first, own].flatMap(({ images }) => images.flatMap(({ line }) => line ?? []));
+    removeClass(own);
+    addImages(first, own.images.filter(({ line }) => !line).map(({ file }) => file));
+    if (typed.length) retype(first, typed);
+    first.typed.value = typed.join("\n");
+  }
+}
+
 export function removeImages(gone) {
   for (const own of classes) {
     own.images = own.images.filter((image) => !gone.includes(image));

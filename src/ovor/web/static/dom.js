@@ -4,6 +4,9 @@ import { items, written } from "./words.js";
 
 export const byId = (id) => document.getElementById(id);
 
+/** Whether an element has a place in the page now; checkVisibility is younger than browsers that can do all else. */
+export const isSeen = (node) => node.getClientRects().length > 0;
+
 export function el(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {

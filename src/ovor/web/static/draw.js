@@ -104,7 +104,7 @@ export class Pad {
  * left corner, the longer side 255 long, simplified (Ramer, Douglas and Peucker, 2 apart),
  * scaled down to 28, and drawn with Wu's lines, one pixel wide, which add up where they meet.
  */
-export function raster(strokes) {
+function raster(strokes) {
   const grey = new Float32Array(SIDE * SIDE);
   const add = (x, y, value) => {
     if (x >= 0 && y >= 0 && x < SIDE && y < SIDE) grey[y * SIDE + x] += value;

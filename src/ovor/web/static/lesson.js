@@ -2,11 +2,15 @@
 
 import { backend } from "./backend.js";
 import { announce, byId, chip, listed, percent, sleep } from "./dom.js";
+import { current } from "./model.js";
 import { hideOutcome, showOutcome } from "./outcome.js";
 import { many } from "./words.js";
 
 const ENDED = ["done", "failed", "cancelled"];
+const CANCELLING = "Cancelling…";
 let following = null; // the last state of the lesson that is shown, when it comes
+
+let cancelling = false;
 
 export const isFollowing = () => following !== null;
 
@@ -21,6 +25,7 @@ export function follow(id) {
 
 async function show(id) {
   hideOutcome();
+  cancelling = false;
   byId("lesson-cancel").onclick = () => cancel(id);
   byId("lesson-cancel").disabled = false;
   const last = await untilEnd(id);
@@ -33,7 +38,7 @@ async function untilEnd(id) {
     try {
       for await (const state of backend.watch(id)) {
         const names = state.classes.map(({ name }) => name);
-        panel(`Learning ${listed(names)}`, state.progress, doing(state), state.classes);
+        panel(`Learning ${listed(names)}`, state.progress, cancelling ? CANCELLING : doing(state), state.classes);
         if (ENDED.includes(state.state)) return state;
       }
     } catch (error) {
@@ -68,6 +73,7 @@ function panel(title, share, words, classes) {
   byId("lesson").hidden = false;
   byId("lesson-title").textContent = title;
   byId("lesson-bar").value = share;
+  byId("lesson-meanwhile").hidden = !current()?.lessons.length;
   byId("lesson-doing").textContent = words;
   byId("percent").textContent = ` ${percent(share)}`;
   byId("percent").hidden = false;
@@ -94,7 +100,8 @@ function duration(seconds) {
 
 async function cancel(id) {
   byId("lesson-cancel").disabled = true;
-  byId("lesson-doing").textContent = "Cancelling…";
+  byId("lesson-doing").textContent = CANCELLING;
+  cancelling = true; // what is told from now on changes nothing about that
   try {
     await backend.cancel(id);
   } catch (error) {

@@ -1,9 +1,10 @@
 // What came of a lesson, in a card as green, amber or red as its report's verdict.
 
 import { backend } from "./backend.js";
-import { announce, byId, el, listed, sleep } from "./dom.js";
 import { undo } from "./changes.js";
-import { current, onModel, refresh } from "./model.js";
+import { announce, byId, el, isSeen, listed, sleep } from "./dom.js";
+import { adopt, current, onModel, refresh } from "./model.js";
+import { suspectList } from "./suspects.js";
 import { items, many, one } from "./words.js";
 
 const TITLES = {
@@ -38,12 +39,30 @@ function done(state, model) {
   const { report } = state;
   const counts = listed(state.classes.map(({ name, images }) => `${name} (${images})`));
   const several = (model?.lessons ?? []).flatMap(({ classes }) => classes).length > 1;
-  const words = [several && report?.verdict ? expected(report) : "", older(report?.older), ...state.notes];
+  const words = [several && report?.verdict ? expected(report) : "", confused(report), older(report?.older), leftOut(report), ...state.notes];
+  const back = el("button", { type: "button", text: "Undo this lesson", onclick: () => undo(`the lesson about ${counts}`) });
+  const suspects = suspectList(report?.suspects ?? [], (changed) => {
+    version = changed.version; // the card is still about it, but to undo would undo this alone
+    back.remove();
+    adopt(changed);
+  });
   show(report?.verdict ?? "", `${TITLES[report?.verdict] ?? "Learned"}: ${counts}.`, words, report?.advice, [
     el("a", { href: "#ask", class: "button", text: "Try it" }),
     el("a", { href: "#memory", class: "button", text: "See what it remembers" }),
-    el("button", { type: "button", text: "Undo this lesson", onclick: () => undo(`the lesson about ${counts}`) }),
-  ]);
+    back,
+  ], suspects);
+}
+
+/** Which classes are taken for each other. */
+function confused(report) {
+  const pairs = (report?.pairs ?? []).slice(0, 3).map(({ classes, images }) => `${listed(classes)} (${items(images)})`);
+  return pairs.length ? `Taken for each other most often: ${pairs.join("; ")}.` : "";
+}
+
+/** What was learned in an earlier lesson, where the model knows that. */
+function leftOut(report) {
+  const count = report?.left_out?.length ?? 0;
+  return count ? `${items(count)} ${count === 1 ? "was" : "were"} learned before, and left out.` : "";
 }
 
 /** What to expect of new images, by the report of a lesson. */
@@ -73,18 +92,19 @@ async function examined() {
   }
 }
 
-function show(kind, title, words, advice = [], buttons = []) {
+function show(kind, title, words, advice = [], buttons = [], more = []) {
   const said = words.filter(Boolean);
   byId("outcome").className = `card outcome ${kind}`;
   byId("outcome").replaceChildren(
     el("h2", { text: title }),
     ...said.map((text) => el("p", { text })),
     ...(advice?.length ? [el("h3", { text: "What would help" }), el("ul", { class: "advice" }, ...advice.map((text) => el("li", { text })))] : []),
+    ...more,
     ...(buttons.length ? [el("p", { class: "buttons" }, ...buttons)] : []),
   );
   byId("outcome").hidden = false;
   version = current()?.version;
   const at = document.activeElement;
-  if (at === document.body || !at.checkVisibility()) byId("outcome").focus(); // the form was put away
+  if (at === document.body || !isSeen(at)) byId("outcome").focus(); // the form was put away
   announce([title, ...said, ...(advice ?? [])].join(" "));
 }

@@ -3,7 +3,7 @@
 import { addImages, startAsk } from "./ask.js";
 import { backend } from "./backend.js";
 import { watchCamera } from "./camera.js";
-import { download, isModel, merge, undo } from "./changes.js";
+import { download, isModel, take, undo } from "./changes.js";
 import { byId, counted, megabytes } from "./dom.js";
 import { chooses, guardDrops, takesModels } from "./files.js";
 import { lookAgain, startInbox } from "./inbox.js";
@@ -49,6 +49,7 @@ function showModel(model) {
   byId("facts").hidden = !classes.length;
   byId("facts").textContent = `The model has ${model.megabytes ? `${megabytes(1e6 * model.megabytes)}, and ` : ""}no ${one()} in it. What turns ${many()} into numbers: ${model.backbone}.`;
   byId("model-undo").disabled = model.can_undo === false;
+  byId("model-download").disabled = !classes.length;
   showView();
 }
 
@@ -67,7 +68,7 @@ window.addEventListener("hashchange", () => {
 watchCamera();
 guardDrops();
 takesModels(document, isModel, (file) => {
-  if (current()?.can_teach) merge(file);
+  if (current()) take(file);
 });
 document.addEventListener("paste", (event) => {
   const files = [...(event.clipboardData?.files ?? [])];
@@ -78,7 +79,7 @@ document.addEventListener("paste", (event) => {
 });
 byId("model-undo").addEventListener("click", () => undo());
 byId("model-download").addEventListener("click", download);
-chooses(byId("merge-choose"), byId("merge-file"), (input) => merge(input.files[0]));
+chooses(byId("merge-choose"), byId("merge-file"), (input) => take(input.files[0]));
 
 showView();
 startAsk();

@@ -1,6 +1,7 @@
 // Questions that must be answered before something is done, in one dialog.
 
 import { byId, el } from "./dom.js";
+import { known as classes } from "./model.js";
 
 /**
  * Ask, and give {choice, text}, or null if the question was closed. `choices` are [value, label]
@@ -68,7 +69,11 @@ async function repeated(run, question, answered) {
   }
 }
 
-const WHY = "It knows a class whose name looks like this one. Two such classes are easily mixed up later.";
+const MIXED = "Two such classes are easily mixed up later.";
+const why = (alike) =>
+  alike.some(({ known }) => classes().includes(known))
+    ? `It knows a class whose name looks like this one. ${MIXED}`
+    : `Two names here differ only by case or look. ${MIXED}`;
 const pairs = (alike) => alike.map(({ given, known }) => `“${given}” and “${known}”`);
 
 function whichOf(alike) {
@@ -76,13 +81,13 @@ function whichOf(alike) {
   const one = alike.length === 1;
   return ask({
     title: one ? `Is “${given}” the same as “${known}”?` : "Are these the same?",
-    words: [...(one ? [] : pairs(alike)), WHY],
+    words: [...(one ? [] : pairs(alike)), why(alike)],
     choices: [
-      ["same", one ? `Yes, it is “${known}”` : "Yes, use the known names"],
+      ["same", one ? `Yes, it is “${known}”` : "Yes, use the second names"],
       ["other", one ? `No, “${given}” is another class` : "No, they are other classes"],
     ],
   });
 }
 
 const anyhow = (alike) =>
-  ask({ title: "Go on with names that look alike?", words: [...pairs(alike), WHY], choices: [["other", "Go on"]] });
+  ask({ title: "Go on with names that look alike?", words: [...pairs(alike), why(alike)], choices: [["other", "Go on"]] });

@@ -2,7 +2,7 @@
 
 import { backend } from "./backend.js";
 import { tell } from "./changes.js";
-import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, nameOf, onChange, removeImages, showCount, target } from "./classes.js";
+import { addClass, addImages, all, blame, clearClasses, filled, isEmpty, joinClasses, nameOf, onChange, removeImages, showCount, target } from "./classes.js";
 import { byId, counted, el, megabytes } from "./dom.js";
 import { byClass, chooses, chosenFolder, takesDrops } from "./files.js";
 import { follow, isFollowing, showUpload } from "./lesson.js";
@@ -112,9 +112,14 @@ async function learn(event) {
     showProblems(problems());
     return;
   }
-  const images = filled().flatMap((own) => own.images); // in the order in which they are sent
+  let images = []; // in the order in which they are sent
   try {
-    const begun = await withNames(send);
+    const begun = await withNames((meant, yes) => {
+      for (const own of filled()) own.field.value = meant.get(nameOf(own)) ?? nameOf(own);
+      joinClasses(); // two that are meant to be one
+      images = filled().flatMap((own) => own.images);
+      return send(yes);
+    });
     if (!begun) {
       showUpload(null);
       return;
@@ -136,8 +141,7 @@ async function learn(event) {
   }
 }
 
-function send(meant, yes) {
-  for (const own of filled()) own.field.value = meant.get(nameOf(own)) ?? nameOf(own);
+function send(yes) {
   const counts = filled().map((own) => ({ name: nameOf(own), images: own.images.length }));
   const classes = filled().map((own) => ({ name: nameOf(own), files: own.images.map(({ file }) => file) }));
   const stop = new AbortController();

@@ -1,6 +1,7 @@
 // The device as a backend: the same methods as the server's, done by a worker of this page.
 
 const waiting = new Map(); // calls under way, by their number
+const loaders = []; // who hears how much is loaded
 const lessons = new Map(); // by id: the states that were told, and who waits for the next
 let calls = 0;
 
@@ -24,7 +25,11 @@ const worker = started();
 
 const failure = ({ message, ...more }) => Object.assign(new Error(message), { status: 422, alike: [], images: [] }, more);
 
-function hear({ id, found, error, lesson }) {
+function hear({ id, found, error, lesson, loaded }) {
+  if (loaded) {
+    for (const listener of loaders) listener(loaded);
+    return;
+  }
   if (lesson) {
     told(lesson.id).push(lesson);
     return;
@@ -52,14 +57,27 @@ function told(id) {
 
 class States {
   last = null;
-  next = Promise.withResolvers();
+
+  constructor() {
+    this.expect();
+  }
+
+  expect() {
+    this.next = new Promise((resolve) => {
+      this.came = resolve;
+    });
+  }
 
   push(state) {
     this.last = state;
-    this.next.resolve();
-    this.next = Promise.withResolvers();
+    this.came();
+    this.expect();
   }
 }
+
+/** What a promise gives, unless a signal comes first. */
+const unless = (signal, promise) =>
+  Promise.race([promise, new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))]);
 
 const ENDED = ["done", "failed", "cancelled"];
 
@@ -70,6 +88,8 @@ export const device = {
 
   model: () => ask("model"),
   engine: () => ask("engine"),
+  /** Hear how many bytes of what computes have come, of how many. */
+  onLoading: (listener) => loaders.push(listener),
 
   async predict(file, { keep = true, signal } = {}) {
     const found = await ask("predict", file, { keep });
@@ -77,9 +97,12 @@ export const device = {
     return found;
   },
 
-  async teach(classes, { yes = false, sent = () => {} }) {
+  async teach(classes, { yes = false, sent = () => {}, signal } = {}) {
     sent(1);
-    return ask("teach", classes, { yes });
+    await unless(signal, ask("model")); // until the page is loaded nothing has begun
+    const begun = await ask("teach", classes, { yes });
+    if (signal?.aborted) await ask("cancel");
+    return begun;
   },
 
   async *watch(id) {
@@ -90,7 +113,7 @@ export const device = {
         yield states.last;
         if (ENDED.includes(states.last.state)) return;
       }
-      await next.promise;
+      await next;
     }
   },
 

@@ -11,7 +11,7 @@ const WEBP_COUNTS = 1.5; // its decoder keeps two more copies, so that a pixel c
 const commas = (number) => number.toLocaleString("en-US");
 
 /** An image that cannot be used, with a sentence that says why. */
-export class Unusable extends Error {}
+class Unusable extends Error {}
 
 /** The pixels of a file as {pixels, width, height}, three bytes each, row by row. */
 export async function decoded(file, name, limits) {

@@ -181,15 +181,18 @@ function optionsOf({ words }) {
 /** Refuse what was learned with another network or otherwise: its features mean something else. */
 export function checkAlike(one, other) {
   if (one.backbone.sha256 !== other.backbone.sha256) {
+    const [own, given] = [one.backbone.name, other.backbone.name];
+    const which = own === given ? `another version of ${given}` : `${given}, and this page has ${own}`;
     throw new Refused(
-      `The models have different backbones (${one.backbone.name} and ${other.backbone.name}), so their sums cannot be ` +
-        "added: use models that were made with the same one.",
+      `This file was made with another backbone (${which}), so the page can neither ask nor merge it: export a page ` +
+        "with that model (ovor export --web), or use one that was made with the page's own.",
     );
   }
   const meaning = (about) => JSON.stringify([[...optionsOf(about)], plain(about.words.get("run").get("transform"))]);
   if (meaning(one) !== meaning(other)) {
     throw new Refused(
-      "The models were made with different settings, so their sums cannot be added: use models that were made with the same.",
+      "This file was made with other settings than the page's model, so the page can neither ask nor merge it: use a " +
+        "file that was made with the same.",
     );
   }
 }

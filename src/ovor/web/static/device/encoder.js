@@ -10,14 +10,20 @@ export class Encoder {
     this.last = Promise.resolve(); // one run at a time: an engine takes no second
   }
 
-  /** Open the encoder of a page whose manifest says `about`; `base` is the page's address. */
-  static async open(base, about) {
-    const [content, check] = await Promise.all([bytesOf(base, "encoder.onnx"), bytesOf(base, "encoder.check")]);
+  /** Open the encoder of a page with this manifest; `tell` hears how many bytes have come, of how many. */
+  static async open(base, { encoder: about, files }, tell = () => {}) {
+    const engines = (await hasGpu()) ? ["webgpu", "wasm"] : ["wasm"];
+    const heard = counter(["encoder.onnx", `runtime/${engines[0]}/engine.wasm`], files, tell);
+    const load = (name) => bytesOf(base, name, heard);
+    const early = load(`runtime/${engines[0]}/engine.wasm`); // beside the encoder, not after it
+    early.catch(() => {}); // it is asked for below
+    const [content, check] = await Promise.all([load("encoder.onnx"), bytesOf(base, "encoder.check")]);
     const wanted = new Float32Array(check.buffer);
     const tried = [];
-    for (const engine of (await hasGpu()) ? ["webgpu", "wasm"] : ["wasm"]) {
+    for (const engine of engines) {
       try {
-        const found = await started(engine, base, content, about);
+        const binary = engine === engines[0] ? early : load(`runtime/${engine}/engine.wasm`);
+        const found = await started(engine, base, { content, binary: await binary }, about);
         const apart = difference(await found.features([pattern(about.size)]), wanted);
         if (apart <= TOLERANCE) return found;
         tried.push(`${engine} differs by ${apart.toExponential(1)}`);
@@ -48,14 +54,14 @@ export class Encoder {
   }
 }
 
-async function started(engine, base, content, about) {
+async function started(engine, base, { content, binary }, about) {
   const at = (name) => new URL(`runtime/${engine}/${name}`, base).href;
   const ort = await import(at("ort.js"));
   const threads = engine === "wasm" && self.crossOriginIsolated ? Math.min(MOST_THREADS, navigator.hardwareConcurrency || 1) : 1;
   Object.assign(ort.env.wasm, {
     numThreads: threads,
     wasmPaths: { mjs: at("engine.js"), wasm: at("engine.wasm") },
-    wasmBinary: (await bytesOf(base, `runtime/${engine}/engine.wasm`)).buffer, // whatever its server calls it
+    wasmBinary: binary.buffer, // whatever its server calls it
   });
   const session = await ort.InferenceSession.create(content, { executionProviders: [engine], logSeverityLevel: 3 });
   const words = engine === "webgpu" ? "WebGPU" : `WASM with SIMD${threads > 1 ? ` and ${threads} threads` : ""}`;
@@ -89,8 +95,25 @@ function difference(found, wanted) {
   return worst;
 }
 
-export async function bytesOf(base, name) {
+/** A function that hears of bytes as they come, and tells how many there are of those of some files. */
+function counter(names, files, tell) {
+  const total = names.reduce((sum, name) => sum + files[name].bytes, 0);
+  let come = 0;
+  return (bytes) => {
+    come = Math.min(total, come + bytes);
+    tell({ come, total });
+  };
+}
+
+/** The content of a file of the page; `heard` gets the number of bytes of each piece. */
+export async function bytesOf(base, name, heard = () => {}) {
   const answer = await fetch(new URL(name, base));
   if (!answer.ok) throw new Error(`The file ${name} of this page is missing: put the whole exported folder on the server.`);
-  return new Uint8Array(await answer.arrayBuffer());
+  const counted = new TransformStream({
+    transform(piece, next) {
+      heard(piece.length);
+      next.enqueue(piece);
+    },
+  });
+  return new Uint8Array(await new Response(answer.body.pipeThrough(counted)).arrayBuffer());
 }

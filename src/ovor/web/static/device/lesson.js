@@ -11,14 +11,16 @@ export class Lesson {
     Object.assign(this, { service, classes, yes, tell });
     this.id = Math.random().toString(16).slice(2, 10);
     this.going = true;
-    this.stopped = false;
+    this.stopped = new Promise((_, reject) => {
+      this.cancel = () => {
+        this.cancelled = true;
+        reject(new Cancelled());
+      };
+    });
+    this.stopped.catch(() => {}); // it is looked at by and by
     this.leaves = []; // images of the inbox that leave it when they are learned
     this.begun = performance.now();
     this.said = { state: "learning", doing: "looking at the images", progress: 0, error: null, images: [], report: null, accuracy: null, lesson: null };
-  }
-
-  cancel() {
-    this.stopped = true;
   }
 
   /** What GET /lessons/{lesson} of a server would say. */
@@ -37,7 +39,7 @@ export class Lesson {
 
   async run() {
     try {
-      this.says({});
+      await this.loaded();
       const taught = await this.look();
       const report = await this.learn(taught);
       this.going = false;
@@ -49,22 +51,30 @@ export class Lesson {
     }
   }
 
+  /** Wait until the page has what it looks at images with; the person need not. */
+  async loaded() {
+    if (!this.service.loaded) this.says({ doing: "waiting for the rest of this page to load" });
+    await Promise.race([this.service.encoder, this.stopped]);
+    this.begun = performance.now();
+    this.says({ doing: "looking at the images" });
+  }
+
   /** The features of all images by class; all that cannot be read are noted before it ends. */
   async look() {
-    const all = this.classes.flatMap(({ name, files }) => files.map((file) => ({ name, file })));
+    const all = this.classes.flatMap(({ files }, number) => files.map((file) => ({ number, file })));
     const faults = [];
     for (let at = 0; at < all.length; at += AT_ONCE) {
       const some = all.slice(at, at + AT_ONCE);
       await this.lookAt(some, at, faults);
-      if (this.stopped) throw new Cancelled();
+      this.check();
       this.says({ progress: (LOOKING * (at + some.length)) / all.length });
     }
     if (faults.length) {
       this.said.images = faults;
       throw new Error(faults[0].error);
     }
-    return this.classes.map(({ name }) => {
-      const own = all.filter((one) => one.name === name);
+    return this.classes.map(({ name }, number) => {
+      const own = all.filter((one) => one.number === number);
       return { name, features: own.map((one) => one.features), digests: own.map((one) => one.digest), images: own.map((one) => one.file.name) };
     });
   }
@@ -83,11 +93,21 @@ export class Lesson {
     views.forEach((one, i) => Object.assign(one, { features: found[i], digest: one.seen.digest, seen: null }));
   }
 
+  check() {
+    if (this.cancelled) throw new Cancelled();
+  }
+
+  /** Hear what the page has said while this worker was solving. */
+  async settled() {
+    await new Promise((done) => setTimeout(done));
+    this.check();
+  }
+
   async learn(taught) {
     const { service, yes } = this;
     this.says({ doing: "learning", progress: LOOKING });
     const progress = (share) => this.says({ progress: LOOKING + (1 - LOOKING) * share });
-    const report = await service.memory.learn(taught, { yes, progress });
+    const report = await service.memory.learn(taught, { yes, progress, settle: () => this.settled() });
     for (const id of this.leaves) service.waiting.remove(id);
     service.changed();
     return { report, accuracy: report.expected, lesson: report.lesson, notes: report.notes };

@@ -152,11 +152,15 @@ export class Memory {
 
   // --- changes, each wholly or not at all
 
-  /** Learn [{name, features, images, digests}], new classes or more of known ones; gives the lesson's report. */
-  async learn(classes, options = {}) {
+  /**
+   * Learn [{name, features, images, digests}], new classes or more of known ones; gives the lesson's report.
+   * `settle` is waited for before anything changes: if it throws, nothing does.
+   */
+  async learn(classes, { settle = () => {}, ...options } = {}) {
     this.kernel ??= await kernel();
     if (this.#state) this.#sums();
     const { state, report } = enough(() => taught(this.kernel, this.#state, classes, options));
+    await settle();
     this.#become(state);
     return report;
   }
@@ -204,11 +208,6 @@ export class Memory {
     [this.#state] = this.#past;
     this.#past = null;
     this.#version += 1;
-  }
-
-  /** Refuse another memory that cannot take the place of this one, as its features mean something else. */
-  checkSame(other) {
-    this.fits(other.about, other.width);
   }
 
   /** Refuse what was learned with another encoder. */

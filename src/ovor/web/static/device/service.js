@@ -14,7 +14,7 @@ const LEARNING = "A lesson goes on: wait until it has ended, or cancel it.";
 const EMPTY = "Nothing is taught yet: teach it something first.";
 
 export class Service {
-  constructor(manifest, base, memory) {
+  constructor(manifest, base, memory, tell) {
     this.manifest = manifest;
     this.memory = memory;
     this.version = 1;
@@ -22,15 +22,22 @@ export class Service {
     this.waiting = new Waiting(manifest.limits);
     this.lesson = null;
     this.features = new Map(); // by the digest of the view, the oldest first
-    this.encoder = Encoder.open(base, manifest.encoder);
+    this.loaded = false;
+    this.encoder = this.opened(base, tell);
     this.encoder.catch(() => {}); // whoever asks for it hears
   }
 
-  /** Open the page at an address. */
-  static async open(base) {
+  /** Open the page at an address; `tell` hears how many bytes of what computes have come. */
+  static async open(base, tell = () => {}) {
     const manifest = JSON.parse(new TextDecoder().decode(await bytesOf(base, "manifest.json")));
     const memory = manifest.model ? await Memory.open(await bytesOf(base, manifest.model)) : Memory.empty(manifest.about);
-    return new Service(manifest, base, memory);
+    return new Service(manifest, base, memory, tell);
+  }
+
+  async opened(base, tell) {
+    const encoder = await Encoder.open(base, this.manifest, tell);
+    this.loaded = true;
+    return encoder;
   }
 
   /** Which engine computes. */
@@ -48,8 +55,6 @@ export class Service {
       drawing: encoder.drawing,
       image_size: encoder.size,
       version: this.version,
-      can_teach: true,
-      exams: [],
       limits,
       learning: this.lesson?.going ? this.lesson.id : null,
       inbox: this.waiting.byId.size,
@@ -67,13 +72,15 @@ export class Service {
 
   /** The features of some views, of which those that were seen before are not computed again. */
   async featuresOf(views) {
-    const missing = views.filter(({ id }) => !this.features.has(id));
+    const known = new Map(views.map(({ id }) => [id, this.features.get(id)])); // which may go while others are computed
+    const missing = views.filter(({ id }) => !known.get(id));
     if (missing.length) {
       const found = await (await this.encoder).features(missing.map(({ view }) => view));
       const width = found.length / missing.length;
-      missing.forEach(({ id }, i) => this.features.set(id, found.slice(i * width, (i + 1) * width)));
+      missing.forEach(({ id }, i) => known.set(id, found.slice(i * width, (i + 1) * width)));
     }
-    const all = views.map(({ id }) => this.features.get(id));
+    for (const [id, features] of known) this.features.set(id, features);
+    const all = views.map(({ id }) => known.get(id));
     for (const oldest of this.features.keys()) {
       if (this.features.size <= REMEMBERED) break;
       this.features.delete(oldest);
@@ -154,6 +161,7 @@ export class Service {
   async open(file) {
     this.checkFree();
     const memory = await Memory.open(await file.arrayBuffer(), { like: this.memory });
+    this.checkFree(); // a lesson may have begun meanwhile
     [this.memory, this.name] = [memory, file.name];
     return this.changed();
   }

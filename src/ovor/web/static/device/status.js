@@ -7,6 +7,7 @@ import { byId, el } from "../dom.js";
 import { chooses } from "../files.js";
 import { current, onModel } from "../model.js";
 
+const LEFT = "It could not be kept for use without a network: this browser has no room for it, or files of its folder were changed.";
 const GONE = "Reload to use it. What is not saved is lost by that: save the model first.";
 let saved = null; // the version of the model that was opened or saved last
 
@@ -18,16 +19,26 @@ function show() {
 }
 
 async function showEngine() {
+  const line = byId("device-engine");
+  let loading = true;
+  backend.onLoading(({ come, total }) => {
+    const share = el("span", { "aria-hidden": "true", text: `: ${whole(come)} of ${whole(total)} MB` }); // nobody wants to hear each
+    if (loading) line.replaceChildren("Loading what looks at images", share);
+  });
   try {
     const { words, engine } = await backend.engine();
-    byId("device-engine").textContent = `Computes on this device, by ${words}.`;
+    loading = false;
+    line.textContent = `Computes on this device, by ${words}.`;
     await offline(engine);
   } catch (error) {
-    byId("device-engine").textContent = "";
+    loading = false;
+    line.textContent = "";
     byId("gone").textContent = error.message;
     byId("gone").hidden = false;
   }
 }
+
+const whole = (bytes) => Math.round(bytes / 1e6);
 
 /** Let the service worker keep all files, and say what came of it. */
 async function offline(engine) {
@@ -39,11 +50,24 @@ async function offline(engine) {
   try {
     const registration = await navigator.serviceWorker.register("sw.js", { updateViaCache: "none" });
     newer(registration);
-    const { active } = await navigator.serviceWorker.ready;
-    line.textContent = (await kept(active, engine)) ? "It works without a network from now on." : "It could not be kept for use without a network: load it again.";
+    const all = (await installed(registration)) && (await kept(registration.active, engine));
+    line.textContent = all ? "It works without a network from now on." : LEFT;
   } catch {
-    line.textContent = "It could not be kept for use without a network.";
+    line.textContent = "It could not be kept for use without a network, as this browser does not let pages do so now.";
   }
+}
+
+/** Whether there is a service worker in the end: one that could not keep its files goes again. */
+function installed(registration) {
+  const worker = registration.active ?? registration.waiting ?? registration.installing;
+  return new Promise((resolve) => {
+    const look = () => {
+      if (registration.active) resolve(true);
+      else if (!worker || worker.state === "redundant") resolve(false);
+    };
+    worker?.addEventListener("statechange", look);
+    look();
+  });
 }
 
 function kept(worker, engine) {

@@ -3,7 +3,7 @@
 import { Service } from "./service.js";
 
 const base = new URL("../../", import.meta.url).href;
-const service = Service.open(base);
+const service = Service.open(base, (loaded) => postMessage({ loaded }));
 service.catch(() => {}); // every call hears of it
 
 const told = (error) => ({
