@@ -99,13 +99,24 @@ def read_table(
     lines = _lines(_text(content, name), name, suffix, sought)
     first = next(lines, None)
     if first is None:
-        raise OvorError(
-            f"{name} has no rows: write one for each {sought.item}, below the column names."
-        )
+        raise no_rows(name, sought)
     columns = _columns(first[1], name, suffix, sought)
     rows = [_row(first, columns, name, sought)]
     rows += [_row(line, columns, name, sought) for line in lines]
     return rows
+
+
+def first_line(content: bytes, name: object, suffix: str, sought: Sought) -> Mapping[str, Any]:
+    """Return the first line of a table by its columns, or say what is wrong with it."""
+    for _, values in _lines(_text(content, name), name, suffix, sought):
+        return values
+    raise no_rows(name, sought)
+
+
+def no_rows(name: object, sought: Sought) -> OvorError:
+    return OvorError(
+        f"{name} has no rows: write one for each {sought.item}, below the column names."
+    )
 
 
 def has_columns(content: bytes, suffix: str, sought: Sought = IMAGE_PATHS) -> bool:
