@@ -106,11 +106,16 @@ def read_table(
     return rows
 
 
-def first_line(content: bytes, name: object, suffix: str, sought: Sought) -> Mapping[str, Any]:
-    """Return the first line of a table by its columns, or say what is wrong with it."""
-    for _, values in _lines(_text(content, name), name, suffix, sought):
-        return values
-    raise no_rows(name, sought)
+def other_columns(content: bytes, name: object, suffix: str, sought: Sought) -> OvorError:
+    """Return what to say of a table whose columns have other names than are known."""
+    _, first = next(_lines(_text(content, name), name, suffix, sought), (0, {}))
+    if not first:
+        return no_rows(name, sought)
+    there = ", ".join(map(repr, list(first)[:8]))
+    return OvorError(
+        f"{name} has no column that is known to hold texts or paths of images (it has {there}): "
+        "name that of the texts with --text-column, and that of their labels with --label-column."
+    )
 
 
 def no_rows(name: object, sought: Sought) -> OvorError:

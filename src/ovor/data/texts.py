@@ -41,9 +41,9 @@ from ovor.data.tables import (
     ANY_TEXTS,
     IMAGE_PATHS,
     Row,
-    first_line,
     has_columns,
     is_table,
+    other_columns,
     read_table,
 )
 from ovor.errors import OvorError
@@ -297,14 +297,9 @@ def kind_held(source: Any, columns: Named = (None, None)) -> str | None:
 def check_columns(source: Path, columns: Named) -> None:
     """Say of a table that has neither paths nor texts, by their names, how it is read."""
     path = at_home(source)
-    if not (is_table(path.name) and path.is_file()):
-        return
-    first = first_line(content_of(path), path.name, path.suffix.lower(), ANY_TEXTS.by(columns))
-    there = ", ".join(map(repr, list(first)[:8]))
-    raise OvorError(
-        f"{path.name} has no column that is known to hold texts or paths of images (it has {there})"
-        ": name that of the texts with --text-column, and that of their labels with --label-column."
-    )
+    if is_table(path.name) and path.is_file():
+        sought = ANY_TEXTS.by(columns)
+        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought)
 
 
 def _in_columns(content: bytes, suffix: str, columns: Named) -> str | None:
