@@ -84,5 +84,6 @@ def what_stays(change: Change, exact: bool) -> str:
     return (
         f"Not erased: what its {many} changed in weights that classes share (the prompt), what "
         "they changed in the weights of classes learned with it, the threshold of their lesson, "
-        "and any copy or export made before. To erase those too, learn the model anew without the class."
+        "and any copy or export made before. To erase those too, learn the model anew without the "
+        "class."
     )
