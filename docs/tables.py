@@ -21,6 +21,7 @@ from docs import (
     alternatives,
     analytic_options,
     browser,
+    doubt,
     older,
     own_method,
     photos,
@@ -89,7 +90,8 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older`, `docs.own_method`, `docs.text`, `docs.browser` and `docs.photos --measure`.
+    `docs.older`, `docs.own_method`, `docs.text`, `docs.doubt`, `docs.browser` and
+    `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -105,6 +107,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "older": ("exact-memory.md", older.as_markdown(kept("older"))),
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
         "browser": ("browser.md", browser.as_markdown(kept("browser"))),
+        "doubt": ("analytic.md", doubt.as_markdown(kept("doubt"))),
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))

@@ -45,6 +45,7 @@ SHOWN = {
     "A_T": "A_T",
     "F_T": "F_T",
 }
+OURS = "ours, distance and doubt"
 UNKNOWN = {"auroc": "AUROC %", "fpr_at_95_tpr": "FPR at 95 % TPR"}
 
 
@@ -179,7 +180,8 @@ def unknown(reader: Reader, seed: int) -> list[dict[str, Any]]:
         logits, judged = model.learner().logits(features).double(), model.judged(features)
         scores.append(
             {
-                "our distance": judged.margins,
+                OURS: judged.margins,
+                "distance alone": -distance_alone(model, features),
                 "energy": torch.logsumexp(logits, 1).numpy(),
                 "maximum softmax": logits.softmax(1).max(1).values.numpy(),
             }
@@ -189,7 +191,7 @@ def unknown(reader: Reader, seed: int) -> list[dict[str, Any]]:
         others = scores[0][name]
         row = {"score": name, "seed": seed, "auroc": 100 * auroc(known, others)}
         row["fpr_at_95_tpr"] = 100 * fpr_at_tpr(known, others)
-        if name == "our distance":
+        if name == OURS:
             row |= {
                 "false_alarms": 100 * float((known < 0).mean()),
                 "rejected": 100 * float((others < 0).mean()),
@@ -197,6 +199,12 @@ def unknown(reader: Reader, seed: int) -> list[dict[str, Any]]:
         print(json.dumps(row), flush=True)
         found.append(row)
     return found
+
+
+def distance_alone(model: Classifier, features: torch.Tensor) -> Any:
+    """Return how far texts are, without how little the topics claim them."""
+    novelty = model.memory().novelty
+    return replace(novelty, doubt=0 * novelty.doubt).distances(features.double()).numpy()
 
 
 def as_markdown(rows: list[dict[str, Any]], by: str, shown: dict[str, str]) -> str:

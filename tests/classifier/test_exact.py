@@ -10,16 +10,11 @@ from drawings import draw
 from ovor import Classifier
 from ovor.classifier.calibration import Calibration
 from ovor.classifier.digests import Digests
-from ovor.classifier.exact import Exact
-from ovor.learners.discriminant import (
-    Discriminant,
-    Novelty,
-    Scatter,
-    Spectrum,
-    halved,
-    whole,
-)
+from ovor.classifier.exact import DOUBTS, Exact
+from ovor.learners.discriminant import Discriminant, Scatter, Spectrum
 from ovor.learners.moments import Moments, rounded
+from ovor.learners.novelty import Novelty, halved, whole
+from ovor.tensor_file import load_tensors
 
 WIDTH = 20
 
@@ -51,6 +46,42 @@ def test_a_state_from_before_the_weights_of_axes_were_kept_apart(novelty: Novelt
     again = Exact.of_state(state, WIDTH, 3).novelty
     features = torch.randn(7, WIDTH, generator=torch.Generator().manual_seed(4)).double()
     assert torch.equal(again.distances(features), old.distances(features))
+
+
+def since(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a state as it was before it counted how little the classes claim an image."""
+    return {name: x for name, x in state.items() if name.removeprefix("novelty.") not in DOUBTS}
+
+
+def test_a_state_from_before_doubt_counted(novelty: Novelty) -> None:
+    state = since(Exact(novelty, Calibration.empty()).state())
+    again = Exact.of_state(state, WIDTH, 3)
+    assert not again.doubts
+    features = torch.randn(7, WIDTH, generator=torch.Generator().manual_seed(4)).double()
+    alone = replace(novelty, doubt=torch.zeros(()).double())
+    assert torch.equal(again.novelty.distances(features), alone.distances(features))
+
+
+def test_an_older_model_goes_on_to_tell_the_unknown_as_it_did(tmp_path: Path) -> None:
+    """What was counted of its distances says nothing of another kind of them."""
+    model = Classifier("embedded").learn(draw(tmp_path / "first", ["banana", "fish"], 12))
+    younger = Classifier("embedded").learn(draw(tmp_path / "other", ["owl", "stairs"], 12))
+    before = model.memory()
+    model._exact = Exact.of_state(since(before.state()), before.novelty.centre.numel(), 2)
+    model.learn(draw(tmp_path / "more", ["sun"], 12))
+    assert not model.memory().doubts
+    model.save(tmp_path / "old.ovor")
+    assert not [name for name in load_tensors(tmp_path / "old.ovor")[0] if name.endswith(DOUBTS)]
+    again = Classifier.load(tmp_path / "old.ovor").forget("sun")
+    assert not again.memory().doubts
+    counted = again.memory().calibration
+    again.merge(younger)
+    both = again.memory()
+    assert not both.doubts
+    assert torch.equal(both.calibration.distances, counted.distances)
+    assert both.calibration.answers.sum() > counted.answers.sum()
+    younger.learn(draw(tmp_path / "again", ["sun"], 12))
+    assert younger.memory().doubts
 
 
 def test_what_does_not_fit_the_model_is_refused(novelty: Novelty) -> None:

@@ -1,6 +1,7 @@
 """An export computes what the classifier does, says all that it needs, and is never half right."""
 
 import builtins
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from command import in_new_process, ovor
 from ovor import Classifier, OvorError
 from ovor.classifier import onnx_export
 from ovor.classifier.onnx import OnnxClassifier, sealed
-from ovor.classifier.onnx_export import Graph, describe, export_onnx, to_program
+from ovor.classifier.onnx_export import Exportable, Graph, describe, export_onnx, to_program
 from ovor.classifier.prediction import Scores
 from ovor.data import transforms
 from ovor.learners import METHODS
@@ -270,6 +271,26 @@ def test_export_prints_its_own_sentence_only(
     assert exporting.stderr == ""
     assert exporting.stdout.startswith(f"{exported}: 6 classes, {megabytes} MB, equal to the model")
     assert exporting.stdout.count("\n") == 1
+
+
+class Doubled(Exportable):
+    """A graph that is quickly exported."""
+
+    takes, gives = "x", ("y",)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+def test_nothing_is_said_of_packages_that_the_exporter_does_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who installs ovor for texts alone has no torchvision, and need not hear of it."""
+    there = importlib.util.find_spec
+    without = lambda name, *rest: None if name == "torchvision" else there(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    to_program(Doubled(), torch.zeros(2, 3))
+    assert not [record.getMessage() for record in caplog.records if "torchvision" in record.msg]
 
 
 def test_wrong_usage_of_export(model_file: Path, tmp_path: Path) -> None:

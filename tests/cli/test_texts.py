@@ -71,6 +71,16 @@ def test_all_that_can_be_done_with_a_model_of_texts(world: Path) -> None:
     assert (found["reads"], found["images"], found["unknown"]["images"]) == ("texts", 18, 3)
 
 
+@pytest.mark.parametrize("with_them", [False, True])
+def test_what_stays_of_a_class_is_said_of_texts(world: Path, with_them: bool) -> None:
+    csv_of(world / "billing.csv", {"billing": TICKETS["billing"]})
+    given = ["--images", "billing.csv"] if with_them else []
+    words = said("forget", "m.ovor", "billing", *given)
+    assert "Not erased" in words
+    assert "its texts" in words
+    assert "images" not in words.replace("--images", "")
+
+
 def test_models_of_texts_are_merged(world: Path) -> None:
     said("learn", "n.ovor", "new.csv", "--backbone", "text:small")
     assert "4 classes by 21 texts" in said("merge", "all.ovor", "m.ovor", "n.ovor")
@@ -226,6 +236,14 @@ REFUSED = [
     Case("never learned", nothing, "unlearn m.ovor new.csv", "There is no class 'weather'"),
     Case("wrong table", nothing, "forget m.ovor billing --images new.csv", "no line of 'billing'"),
     Case("no file", nothing, "predict m.ovor gone.txt", "There is no file gone.txt"),
+    Case("one word", nothing, "predict m.ovor login", "one word is given on standard input"),
+    Case(
+        "columns of their own, for a new model",
+        holds("new.csv", b"Betreff;Nachricht;Kategorie\na;b;c\n"),
+        "learn n.ovor new.csv",
+        "'betreff', 'nachricht', 'kategorie'): name that of the texts with --text-column",
+    ),
+    Case("no rows, for a new model", holds("new.csv", b"a,b\n"), "learn n.ovor new.csv", "no rows"),
     Case("no text at all", holds("a.txt", b""), "predict m.ovor a.txt", "could be read"),
     Case("latin", holds("a.txt", b"sch\xf6n"), "predict m.ovor a.txt", "could be read"),
     Case("empty folder", lambda: Path("no").mkdir(), "predict m.ovor no", "There is no text in no"),

@@ -23,15 +23,33 @@ def questions(tree: ast.AST) -> Iterator[str]:
     """Yield the places where a kind is asked for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            plain = [side for side in sides if isinstance(side, ast.Constant)]
-            asked = any(isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot) for op in node.ops)
-            if asked and any(side.value in KINDS for side in plain):
+            if any(is_kind(side) for side in (node.left, *node.comparators)):
                 yield f"line {node.lineno} compares with a kind"
-        elif isinstance(node, ast.Name) and node.id in CLASSES:
-            yield f"line {node.lineno} names {node.id}"
+        elif isinstance(node, ast.MatchValue) and is_kind(node.value):
+            yield f"line {node.value.lineno} chooses by a kind"
+        elif isinstance(node, ast.Dict) and {"images", "texts"} <= {*map(constant, node.keys)}:
+            yield f"line {node.lineno} has something else for each kind"
+        elif isinstance(node, ast.Name | ast.Attribute) and name_of(node) in CLASSES:
+            yield f"line {node.lineno} names {name_of(node)}"
         elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
             yield f"line {node.lineno} imports {node.module}"
+        elif isinstance(node, ast.Import) and MODULES & {one.name for one in node.names}:
+            yield f"line {node.lineno} imports a module of one kind"
+
+
+def constant(node: ast.AST | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def name_of(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def is_kind(node: ast.AST) -> bool:
+    """Tell whether it is the word for a kind, some of which one is, or the kind itself."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(is_kind, node.elts))
+    return constant(node) in KINDS or name_of(node) == "IMAGES"
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SOURCE)) for path in FILES])
@@ -43,7 +61,13 @@ def test_no_kind_is_asked_for(path: Path) -> None:
     "code",
     [
         'if model.reads.many == "texts": pass',
+        'if reads.many in ("texts", "sounds"): pass',
+        "if reads is IMAGES: pass",
+        'match reads.many:\n    case "texts": pass',
+        'EXAMPLES = {"images": "a.jpg", "texts": "Hello"}',
         "isinstance(encoder, Bert)",
+        "isinstance(reads, tokens.TextModality)",
+        "import ovor.data.texts",
         "from ovor.data.texts import to_text",
     ],
 )

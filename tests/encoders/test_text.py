@@ -17,7 +17,7 @@ from ovor.config import Transform
 from ovor.data.tokens import WINDOWS, TextModality
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders import text as loading
-from ovor.encoders.bert import Bert
+from ovor.encoders.bert import TOKENS, Bert
 from ovor.errors import OvorError
 from rounding import rounding
 from small_texts import TICKETS, text_folder, tokenizer
@@ -122,6 +122,54 @@ def test_a_text_has_the_same_bits_in_any_company(small: Backbone) -> None:
     assert torch.equal(together, alone)
     filled = torch.cat([stack, stack.new_zeros(5, *stack.shape[1:])])
     assert torch.equal(encoder.depths(filled, every)[: len(stack)], together)
+
+
+@torch.no_grad()
+def test_asked_too_a_text_has_the_same_bits_in_any_company(small: Backbone) -> None:
+    encoder = copy.deepcopy(bert(small))
+    stack = views(encoder, TEXTS)
+    together = encoder.depths(stack, range(2))
+    for _ in range(2):  # the first time it is tried how few may go together
+        alone = torch.cat([encoder.depths(view[None], range(2)) for view in stack])
+        assert torch.equal(together, alone)
+
+
+def counted(encoder: Bert, monkeypatch: pytest.MonkeyPatch, company: float) -> list[int]:
+    """Note how many tokens go through the network; its numbers depend so much on how many rows."""
+    seen, pooled = [], encoder.pooled
+
+    def pooling(tokens: Tensor, which: Any, prefixes: Any = None) -> Tensor:
+        seen.append(tokens.numel())
+        return pooled(tokens, which, prefixes) + company * len(tokens)
+
+    monkeypatch.setattr(encoder, "pooled", pooling)
+    return seen
+
+
+@torch.no_grad()
+def test_a_short_text_alone_takes_few_tokens(
+    small: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = copy.deepcopy(bert(small))
+    (hi,) = views(encoder, ["Hi"])
+    seen = counted(encoder, monkeypatch, 0.0)
+    for _ in range(3):
+        encoder.depths(hi[None], range(2))
+    assert seen in ([TOKENS, 8, 8, 8], [TOKENS, 8, TOKENS, TOKENS])  # by the processor
+    assert seen[2] == (8 if all(encoder.tried.values()) else TOKENS)
+
+
+@torch.no_grad()
+def test_where_company_shows_in_the_bits_a_text_always_has_the_same(
+    small: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = copy.deepcopy(bert(small))
+    stack = views(encoder, ["Hi", "a parcel", "no"])
+    seen = counted(encoder, monkeypatch, 1e-3)
+    for _ in range(2):
+        alone = torch.cat([encoder.depths(view[None], range(2)) for view in stack])
+        assert torch.equal(alone, encoder.depths(stack, range(2)))
+    assert seen[-1] == TOKENS
 
 
 def test_a_long_text_is_the_mean_over_the_tokens_of_its_windows(small: Backbone) -> None:

@@ -192,7 +192,10 @@ class Changes(Memory):
             moments = moments.grown(len(new)).plus(theirs.moments, torch.tensor(rows))
             counts = {n: k for t in other.tasks_ for n, k in zip(t.classes, t.images, strict=True)}
             tasks = with_more(tasks, list(counts), list(counts.values()))
-            calibration = calibration.plus(other.memory().calibration)
+            judged = other.memory().calibration
+            if other.memory().doubts != memory.doubts:  # distances of another kind
+                judged = replace(judged, distances=0 * judged.distances)
+            calibration = calibration.plus(judged)
             kept = other.memory().digests
             if digests is not None and kept is not None:
                 digests = Digests({**kept.moved(rows), **digests})

@@ -14,11 +14,13 @@ from ovor.classifier.rejection import DistanceJudge
 from ovor.data.task_data import Lesson
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
-from ovor.learners.discriminant import Discriminant, Mixture, Novelty, halved, whole
+from ovor.learners.discriminant import Discriminant, Mixture
 from ovor.learners.moments import AT_ONCE, FEATURE_STEPS, Moments
+from ovor.learners.novelty import DOUBT, Novelty, halved, whole
 
 HALVED = ("novelty.weights", "novelty.axes")  # in half precision in files, with scales
 PARTS = {"novelty": Novelty, "calibration": Calibration}
+DOUBTS = ("gains", "constants", "claimed", "doubt")  # what older models lack of distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +31,19 @@ class Exact:
     calibration: Calibration
     digests: Digests | None = None
 
+    @property
+    def doubts(self) -> bool:
+        """Whether it counts how little the classes claim an image, as all do but older models."""
+        return bool(self.novelty.doubt > 0)
+
     def judge(self, false_alarms: float) -> DistanceJudge:
         """Return the judge that calls that share of images of known classes unknown."""
         return DistanceJudge(self.novelty, self.calibration, false_alarms)
 
     def state(self) -> dict[str, Tensor]:
         """Return all numbers by name."""
-        own = {f"novelty.{name}": x for name, x in vars(self.novelty).items()}
+        kept = vars(self.novelty).items()
+        own = {f"novelty.{n}": x for n, x in kept if self.doubts or n not in DOUBTS}
         for name in HALVED:
             own[name], own[f"{name}.scales"] = halved(own[name])
         own |= {f"calibration.{name}": x for name, x in vars(self.calibration).items()}
@@ -57,6 +65,9 @@ class Exact:
                 "novelty.leading": torch.ones(axes.shape[-1]),
                 "novelty.others": torch.zeros(()),
             }
+        if not {f"novelty.{name}" for name in DOUBTS} & state.keys():
+            nothing = (torch.zeros(2), torch.zeros(classes), torch.zeros(()), torch.zeros(()))
+            state |= {f"novelty.{n}": x for n, x in zip(DOUBTS, nothing, strict=True)}
         for part, kind in PARTS.items():
             names = [f"{part}.{field.name}" for field in fields(kind)]
             if any(name not in state for name in names):
@@ -73,6 +84,10 @@ class Exact:
             (width, axes),
             (axes,),
             (),
+            (),
+            (),
+            (2,),
+            (classes,),
             (),
             (),
         ]:
@@ -113,14 +128,18 @@ def for_distances(head: Discriminant) -> Discriminant:
     return Discriminant.of(head.scatter, head.spectrum, head.ridge / unequal)
 
 
-def solved(learner: Analytic, moments: Moments) -> Solved:
-    """Give the learner these sums and the head that follows from them, or leave it as it was."""
+def solved(learner: Analytic, moments: Moments, memory: Exact | None = None) -> Solved:
+    """Give the learner these sums and the head that follows from them, or leave it as it was.
+
+    What is unknown goes on to be told as before, `memory`, whose histogram is of that.
+    """
+    doubt = DOUBT if memory is None or memory.doubts else 0.0
     before = learner.moments, learner.weights, learner.bias
     try:
         learner.moments = moments
         mixture = learner.solve()
         plain = for_distances(mixture.discriminant)
-        return Solved(mixture, plain, Novelty.of(plain))
+        return Solved(mixture, plain, Novelty.of(plain, doubt))
     except BaseException as error:
         learner.moments = before[0]
         learner.set_head(*before[1:])

@@ -93,7 +93,7 @@ def learn_exactly(
     calibration = model._exact.calibration if model._exact else Calibration.empty()
     if model._exact:
         model.remember()
-    now = solved(learner, moments)
+    now = solved(learner, moments, model._exact)
     everything = torch.from_numpy(rows)
     calibration, report = judged(now, found, lesson, everything, names, calibration)
     report["shortened"] = found.shortened

@@ -21,7 +21,6 @@ FILE = "model.ovor"
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 MARKUP = re.compile(r"[\\`*_\[\]<>#|~&$]")  # what Markdown may act on
 MARK = "library_name: ovor"
-EXAMPLES = {"images": "a.jpg", "texts": "Where is my parcel?"}
 CARD = """---
 library_name: ovor
 pipeline_tag: {one}-classification
@@ -124,7 +123,7 @@ def card(about: Description, where: str | Path) -> str:
     return CARD.format(
         one=words.one,
         many=words.many,
-        example=json.dumps([EXAMPLES[words.many]]),
+        example=json.dumps([words.example]),
         title=escaped(Path(where).expanduser().resolve().name),
         where=json.dumps(str(where), ensure_ascii=False),
         classes=sum(len(task.classes) for task in about.tasks),

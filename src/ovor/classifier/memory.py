@@ -165,7 +165,7 @@ class Memory(Estimator):
             tasks = without_class(tasks, names_of(tasks)[row])
             digests = None if digests is None else digests.without_row(row)
         self.remember()
-        now = solved(learner, moments)
+        now = solved(learner, moments, memory)
         self._exact = Exact(now.novelty, calibration or memory.calibration, digests)
         self.tasks_, self._lesson = tasks, ""
         kept = set(self.classes_)

@@ -4,6 +4,7 @@ The file is written only if it computes what torch does.
 """
 
 import json
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ovor.config import Transform
 from ovor.errors import OvorError
 
 KIND = "ovor classifier"
+# Of the exporter's, which tells of packages that it does without.
+logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
 TOLERANCE = 1e-4
 LIMIT = 2_000_000_000  # bytes: protobuf, which ONNX files are written in, ends at 2 GB
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from ovor.classifier.calibration import Calibration, calibrated
-from ovor.learners.discriminant import Novelty
+from ovor.learners.novelty import Novelty
 from ovor.losses import task_energies
 
 

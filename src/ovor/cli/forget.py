@@ -67,21 +67,23 @@ def what_went(name: str, change: Change) -> str:
 
 def what_stays(change: Change, exact: bool) -> str:
     """Return what is not erased, and what it would take."""
+    many = change.words.many
     if exact:
         return (
             "The others are told apart as if it had never been. Not erased: the part that its "
-            "images had in how sure the model is of its answers, and any copy or export made "
+            f"{many} had in how sure the model is of its answers, and any copy or export made "
             "before."
         )
     if change.method == "analytic":
         return (
-            "Not erased: how its images differed from one another, which is in one sum with that "
+            f"Not erased: how its {many} differed from one another, which is in one sum with that "
             "of all classes, and any copy or export made before. To erase that too takes the "
-            "images when it is forgotten (--images), or now to learn the model anew without the "
+            f"{many} when it is forgotten (--images), or now to learn the model anew without the "
             "class."
         )
     return (
-        "Not erased: what its images changed in weights that classes share (the prompt), what they "
-        "changed in the weights of classes learned with it, the threshold of their lesson, and any "
-        "copy or export made before. To erase those too, learn the model anew without the class."
+        f"Not erased: what its {many} changed in weights that classes share (the prompt), what "
+        "they changed in the weights of classes learned with it, the threshold of their lesson, "
+        "and any copy or export made before. To erase those too, learn the model anew without the "
+        "class."
     )

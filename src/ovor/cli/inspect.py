@@ -130,7 +130,8 @@ def class_table(found: dict[str, Any]) -> Table:
 def lesson_table(found: dict[str, Any]) -> Table:
     """Return a table with a line a lesson."""
     table = Table()
-    for column in ("lesson", "classes (images)", "held out", "right then", "threshold"):
+    classes = f"classes ({found['backbone']['reads']})"
+    for column in ("lesson", classes, "held out", "right then", "threshold"):
         table.add_column(column, justify="left" if column.startswith("classes") else "right")
     for number, task in enumerate(found["tasks"], 1):
         names = ", ".join(f"{name} ({count})" for name, count in task["classes"].items())

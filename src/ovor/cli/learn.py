@@ -37,7 +37,7 @@ from ovor.cli.lesson_words import (
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
-from ovor.data.texts import kind_held
+from ovor.data.texts import check_columns, kind_held
 from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES
@@ -230,10 +230,13 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
 
     heads = arguments.num_heads or 0
     columns = (arguments.text_column, arguments.label_column)
+    kind = kind_held(arguments.source, columns)
+    if arguments.backbone is None and kind is None:
+        check_columns(arguments.source, columns)
     model = new_classifier(
         arguments.backbone,
         arguments.method,
-        kind_held(arguments.source, columns),
+        kind,
         **settings,
         device=arguments.device,
         num_heads=heads,

@@ -48,7 +48,8 @@ def false_alarms_in_words(model: "ovor.Classifier") -> str | None:
     task, wanted = model.tasks_[-1], model.false_alarms
     if task.held_out >= 1 / max(wanted, 1e-9) - 1:
         return None
-    few = f"{task.held_out} held-out image(s)" if task.held_out else "images learned from"
+    one, many = model.reads.one, model.reads.many
+    few = f"{task.held_out} held-out {one}(s)" if task.held_out else f"{many} learned from"
     return (
         f"What is unknown was set by {few}. For {100 * wanted:g} % false alarms it takes at least "
         f"{round(1 / max(wanted, 1e-9)) - 1} that were held out, so expect more of them."

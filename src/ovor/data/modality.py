@@ -41,13 +41,18 @@ class Words:
 
     one: str
     many: str
+    example: str
+    """of an item, as Python is given it"""
 
     def count(self, number: float) -> str:
         """Return a number of items in words."""
         return f"{number:,.10g} {self.one if number == 1 else self.many}"
 
 
-WORDS = {words.many: words for words in (Words("image", "images"), Words("text", "texts"))}
+WORDS = {
+    words.many: words
+    for words in (Words("image", "images", "a.jpg"), Words("text", "texts", "Where is my parcel?"))
+}
 
 
 class Modality(ABC):

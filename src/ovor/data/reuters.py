@@ -77,8 +77,8 @@ def _by_topic(source: Source, root: Path, words: int | None) -> Topics:
     it has no answer, and goes.
     """
     topics: dict[str, set[str]] = {}
-    for document in _documents(source, root):
-        named, text = document.get("topics"), _text(document, words)
+    for document in documents(source, root):
+        named, text = document.get("topics"), text_of(document, words)
         if isinstance(named, list) and len(named) == 1 and text:
             topics.setdefault(text, set()).add(str(named[0]))
     single = {text: next(iter(own)) for text, own in topics.items() if len(own) == 1}
@@ -88,14 +88,15 @@ def _by_topic(source: Source, root: Path, words: int | None) -> Topics:
     }
 
 
-def _text(document: dict[str, Any], words: int | None) -> str:
+def text_of(document: dict[str, Any], words: int | None) -> str:
     """Return title and body; some have only the former."""
     parts = (document.get("title"), document.get("body"))
     lines = [" ".join(part.split()[:words]) for part in parts if isinstance(part, str)]
     return "\n".join(lines).strip()
 
 
-def _documents(source: Source, root: Path) -> Iterator[dict[str, Any]]:
+def documents(source: Source, root: Path) -> Iterator[dict[str, Any]]:
+    """Yield every document of the collection."""
     files = 0
     for name, content in _from_archive(root) if root.is_file() else _from_folder(root):
         with _damage_named(root, name):

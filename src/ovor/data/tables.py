@@ -99,13 +99,29 @@ def read_table(
     lines = _lines(_text(content, name), name, suffix, sought)
     first = next(lines, None)
     if first is None:
-        raise OvorError(
-            f"{name} has no rows: write one for each {sought.item}, below the column names."
-        )
+        raise no_rows(name, sought)
     columns = _columns(first[1], name, suffix, sought)
     rows = [_row(first, columns, name, sought)]
     rows += [_row(line, columns, name, sought) for line in lines]
     return rows
+
+
+def other_columns(content: bytes, name: object, suffix: str, sought: Sought) -> OvorError:
+    """Return what to say of a table whose columns have other names than are known."""
+    _, first = next(_lines(_text(content, name), name, suffix, sought), (0, {}))
+    if not first:
+        return no_rows(name, sought)
+    there = ", ".join(map(repr, list(first)[:8]))
+    return OvorError(
+        f"{name} has no column that is known to hold texts or paths of images (it has {there}): "
+        "name that of the texts with --text-column, and that of their labels with --label-column."
+    )
+
+
+def no_rows(name: object, sought: Sought) -> OvorError:
+    return OvorError(
+        f"{name} has no rows: write one for each {sought.item}, below the column names."
+    )
 
 
 def has_columns(content: bytes, suffix: str, sought: Sought = IMAGE_PATHS) -> bool:

@@ -37,7 +37,15 @@ from ovor.data.memory import from_memory
 from ovor.data.packed import Packed
 from ovor.data.parts import Part
 from ovor.data.sources import held
-from ovor.data.tables import ANY_TEXTS, IMAGE_PATHS, Row, has_columns, is_table, read_table
+from ovor.data.tables import (
+    ANY_TEXTS,
+    IMAGE_PATHS,
+    Row,
+    has_columns,
+    is_table,
+    other_columns,
+    read_table,
+)
 from ovor.errors import OvorError
 
 READ = 2**20  # bytes of a file: more than any network here reads
@@ -284,6 +292,14 @@ def kind_held(source: Any, columns: Named = (None, None)) -> str | None:
         texts = not images and next(each_image(path, TEXT_FILES), None) is not None
         return "images" if images else "texts" if texts else None
     return _by_names([path.name])
+
+
+def check_columns(source: Path, columns: Named) -> None:
+    """Say of a table that has neither paths nor texts, by their names, how it is read."""
+    path = at_home(source)
+    if is_table(path.name) and path.is_file():
+        sought = ANY_TEXTS.by(columns)
+        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought)
 
 
 def _in_columns(content: bytes, suffix: str, columns: Named) -> str | None:

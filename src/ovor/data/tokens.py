@@ -77,7 +77,7 @@ class TextModality(Modality):
         elif len(given.split()) > 1:
             yield quoted(given), given
         else:
-            yield given, missing(given, "file")
+            yield given, no_file(given)
 
     def line(self, line: str) -> Iterator[Found]:
         line = line.removeprefix("\ufeff")
@@ -195,6 +195,14 @@ class TextModality(Modality):
     @staticmethod
     def preview(name: str) -> str:
         return name
+
+
+def no_file(given: str) -> OvorError:
+    """Say that there is no such file, and how a text of one word is given."""
+    found = missing(given, "file")
+    if set(given) & set("./\\:"):  # a path, or an address
+        return found
+    return OvorError(f"{found} A text of one word is given on standard input, as -.")
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ SHORTEST = 8  # tokens of a window
 OWN = 256  # tokens of a window, unless others are asked for, or half of what it has positions for
 # Tokens that a text is filled up to. Where these lie is part of a feature's last bits.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-TOKENS = 256  # that go through the network together: more are no faster, and one text waits longer
+TOKENS = 256  # that go through the network together, if there are as many: more are no faster
 AT_ONCE = 512  # texts that are sorted by length together
 
 
@@ -87,6 +87,7 @@ class Bert(Prefixed):
         super().__init__()
         self.arch, self.reads, self.padding = arch, reads, reads.padding
         self.config = config
+        self.tried: dict[tuple[int, ...], bool] = {}  # see `few`
         self.widths = (arch.embed_dim,) * arch.depth
         self.image_size = min(OWN, max(SHORTEST, arch.positions // 2))
         self.word_embed = nn.Embedding(arch.vocabulary, arch.embed_dim)
@@ -188,16 +189,41 @@ class Bert(Prefixed):
             shortest = max(shortest, length)
             at_once = max(1, TOKENS // length)
             for some in torch.split(here, at_once) if len(here) else ():
-                # Filled up with the first: in every company a text has the same bits. What learns
-                # would pay for that, and has no use for it.
-                missing = 0 if torch.is_grad_enabled() else at_once - len(some)
-                full = torch.cat([some, some[:1].expand(missing)])
-                window = F.pad(rows[full, :length], (0, max(0, length - rows.shape[1])))
-                found = self.pooled(window, which, chosen(prefixes or {}, full))
-                parts.append(found[: len(some)].to(parts[0].dtype))
+                window = F.pad(rows[some, :length], (0, max(0, length - rows.shape[1])))
+                if torch.is_grad_enabled():  # what learns has no use for the same bits
+                    found = self.pooled(window, which, chosen(prefixes or {}, some))
+                elif prefixes or window.is_cuda:
+                    found = self.filled(window, which, at_once, chosen(prefixes or {}, some))
+                else:
+                    found = self.few(window, which, at_once)
+                parts.append(found.to(parts[0].dtype))
                 places.append(some)
         found = parts[0].new_zeros(len(rows), len(which), self.width)
         return found.index_copy(0, torch.cat(places), torch.cat(parts))
+
+    def filled(
+        self, rows: Tensor, which: Collection[int], size: int, prefixes: Prefixes | None = None
+    ) -> Tensor:
+        """Return what `pooled` does among so many rows: in every company it has the same bits."""
+        places = torch.arange(size, device=rows.device)
+        places = torch.where(places < len(rows), places, 0)
+        return self.pooled(rows[places], which, chosen(prefixes or {}, places))[: len(rows)]
+
+    def few(self, rows: Tensor, which: Collection[int], size: int) -> Tensor:
+        """Return what `filled` does, among fewer rows where that has the same bits.
+
+        Whether it has depends on how this processor multiplies matrices of that size, and is tried
+        once: any other order of adding would show in some of so many numbers.
+        """
+        fewer = 1 << (len(rows) - 1).bit_length()
+        if fewer >= size:
+            return self.filled(rows, which, size)
+        case = (rows.shape[1], fewer, torch.get_num_threads(), torch.is_autocast_enabled("cpu"))
+        if case not in self.tried:
+            found = self.filled(rows, which, size)
+            self.tried[case] = torch.equal(self.filled(rows, which, fewer), found)
+            return found
+        return self.filled(rows, which, fewer if self.tried[case] else size)
 
 
 def of_windows(prefixes: Prefixes, windows: int) -> Prefixes:

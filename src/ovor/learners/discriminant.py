@@ -1,4 +1,4 @@
-"""The head that follows from class sums, in closed form: which class, and is it any of them?
+"""The head that follows from class sums, in closed form: which class is it?
 
 Two estimates are averaged: discriminant analysis, which is better with few images, and ridge
 regression with every class counted alike, which is better with many (docs/analytic.md). Both read
@@ -10,17 +10,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from ovor.learners.moments import Moments
 
 RIDGES = torch.logspace(-6, 4, 41, dtype=torch.double)  # of the mean variance, to choose from
 FREEDOM = 0.3  # effective parameters an image, at most: generalised cross-validation overfits above
-# The rest was chosen on development classes, of drawings and of photographs.
-SMALL_CLASS = 0.5  # images that the correction for small classes adds to each
-AXES, LEADING = 64, 0.1  # leading directions that say how usual an image is, and their weight
-FOR_AN_AXIS = 4  # images, or the directions would follow single ones
-OTHERS, ENOUGH = 0.3, 40  # weight of the other directions at most, and up to so many parameters
+SMALL_CLASS = 0.5  # images that the correction for small classes adds to each, by development
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +224,7 @@ class Mixture:
 
     discriminant: Discriminant
     mixing: Tensor  # C, C: from a discriminant's outputs to logits
-    scale: Tensor  # of discriminant analysis
+    scales: Tensor  # 2: of discriminant analysis, and of the regression
 
     @classmethod
     def of(cls, discriminant: Discriminant) -> "Mixture":
@@ -241,11 +236,9 @@ class Mixture:
         mean = gram @ share
         spread = discriminant.noise + (gram * share) @ gram - torch.outer(mean, mean)
         analysis, regression = centred(eye), centred(regression)
-        scales = [
-            ((part * (spread @ part)).sum() / len(gram)).clamp(min=1e-24).sqrt()
-            for part in (analysis, regression)
-        ]
-        return cls(discriminant, (analysis / scales[0] + regression / scales[1]) / 2, scales[0])
+        squares = [(part * (spread @ part)).sum() for part in (analysis, regression)]
+        scales = (torch.stack(squares) / len(gram)).clamp(min=1e-24).sqrt()
+        return cls(discriminant, (analysis / scales[0] + regression / scales[1]) / 2, scales)
 
     def without(self, features: Tensor, labels: Tensor, squares: Tensor) -> Tensor:
         """Return the logits of learned images as if each had not been learned."""
@@ -253,138 +246,19 @@ class Mixture:
         return self.logits(left.outputs, left.lengths, left.counts)
 
     def logits(self, outputs: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
-        """Return the logits of images by a discriminant's outputs.
+        """Return the logits of images by a discriminant's outputs."""
+        return outputs @ self.mixing + self.constants(lengths, counts)
+
+    def constants(self, lengths: Tensor, counts: Tensor) -> Tensor:
+        """Return the part of the logits that is the same for all images.
 
         A mean of few images lies too far out by chance; what is expected of that is added back,
         or small classes would hardly ever be chosen.
         """
         chance = self.discriminant.leverage / (counts + SMALL_CLASS)
-        return outputs @ self.mixing + centred(chance - lengths) / (4 * self.scale)
+        return centred(chance - lengths) / (4 * self.scales[0])
 
 
 def centred(rows: Tensor) -> Tensor:
     """Return rows with a mean of zero: what all classes have in common decides nothing."""
     return rows - rows.mean(-1, keepdim=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Novelty:
-    """How far an image is from the nearest class, less how far it is from all: the unknown.
-
-    The relative Mahalanobis distance, and a share of the distance from all again: along the leading
-    directions, and across them, which tells less the better the scatter is known. In units of what
-    the sums let expect of images of known classes, around their mean.
-    """
-
-    weights: Tensor  # p, C
-    centre: Tensor  # p
-    offsets: Tensor  # C: lengths of the class means, less what chance gives to those of few images
-    kernel: Tensor  # C, C
-    axes: Tensor  # p, A: leading directions
-    leading: Tensor  # A: weights of squared distances along them, and
-    others: Tensor  # (): across them
-    level: Tensor  # (): mean of the distances, and
-    scale: Tensor  # (): their spread, as expected
-
-    @classmethod
-    def of(cls, discriminant: Discriminant) -> "Novelty":
-        """Return what tells the unknown by these discriminants."""
-        scatter, gram, kernel = discriminant.scatter, discriminant.gram, discriminant.kernel
-        spectrum, eye = discriminant.spectrum, torch.eye(len(gram), dtype=torch.double)
-        measure = 1 / (spectrum.values + discriminant.ridge)
-        there = min(AXES, len(measure))
-        axes = max(1, min(there, int(scatter.images / FOR_AN_AXIS)))
-        leading = LEADING * measure[-axes:]
-        parameters = max(discriminant.leverage * scatter.freedom, 1.0)
-        others = torch.zeros((), dtype=torch.double)
-        if len(measure) > axes:
-            others = min(OTHERS, (ENOUGH / parameters) ** 2) * measure[:-axes].mean()
-        usual = spectrum.values / scatter.images
-        usual = torch.cat([others * usual[:-axes], leading * usual[-axes:]])
-        noise = discriminant.noise / (1 - discriminant.leverage) ** 2
-        slopes = 2 * (eye - kernel @ gram)
-        spread = (slopes * (noise @ slopes)).sum(0).mean() + 2 * usual.square().sum()
-        lengths, chance = discriminant.lengths[0], discriminant.uncertainty / scatter.counts
-        # Of small classes the lengths are mostly chance: they count by their images.
-        share = scatter.counts / scatter.counts.sum()
-        among = share @ ((gram @ kernel) * gram).sum(1) + (kernel * noise).sum()
-        level = share @ (chance - lengths) + among + usual.sum()
-        # What files hold of the large ones; a model must say the same after it was saved.
-        weights = whole(*halved(discriminant.weights))
-        # As many columns as ever, so that no number of images is in the shapes of a file.
-        directions = spectrum.vectors[:, -there:].double()
-        directions[:, : there - axes] = 0
-        directions, leading = whole(*halved(directions)), pad(leading, (there - axes, 0))
-        scale = spread.clamp(min=1e-24).sqrt()
-        return cls(
-            weights,
-            scatter.centre,
-            lengths - chance,
-            kernel,
-            directions,
-            leading,
-            others,
-            level,
-            scale,
-        )
-
-    def distances(self, features: Tensor) -> Tensor:
-        """Return a number an image, larger the less it belongs to any class."""
-        apart = features - self.centre
-        return self.combined(apart @ self.weights, self.offsets, self.unusual(apart))
-
-    def without(
-        self, discriminant: Discriminant, features: Tensor, labels: Tensor, squares: Tensor
-    ) -> Tensor:
-        """Return the distances of learned images as if each had not been learned.
-
-        Of the formula for a rank-one change also follows how the class means then scatter.
-        """
-        left = discriminant.without(features, labels, squares)
-        chance = discriminant.uncertainty / left.counts
-        unusual = self.unusual(features - self.centre, discriminant.spectrum)
-        turned = left.shifts @ self.kernel
-        crossed = (turned * left.outputs).sum(1).square() * left.growth
-        less = crossed / (1 + left.growth * (turned * left.shifts).sum(1))
-        # The mean of all classes moves away from the image too, by a share of its class's step.
-        rows, classes = torch.arange(len(labels)), self.kernel.shape[0]
-        own = squares.double() @ (1 / (discriminant.spectrum.values + discriminant.ridge))
-        apart = left.shifts[rows, labels] - (turned * discriminant.gram[labels]).sum(1)
-        steps = classes * left.counts[rows, labels]
-        less = less + 2 * (own + apart) / (1 - own).clamp(min=1e-3) / steps
-        return self.combined(left.outputs, left.lengths - chance, unusual - less)
-
-    def unusual(self, apart: Tensor, learned: Spectrum | None = None) -> Tensor:
-        """Return how far images are from all, a weighted sum of squares.
-
-        The leading directions lean towards images that were learned, the more the larger their
-        share of the sums of squares is, and leave less across than they do of other images: by two
-        powers of what is left of 1.
-        """
-        along = (apart @ self.axes).square()
-        across = apart.square().sum(1) - along.sum(1)
-        if learned is not None:
-            shares = along @ (1 / learned.values[-len(self.leading) :].clamp(min=1e-12))
-            across = across / (1 - shares).clamp(min=0.1).square()
-        return along @ self.leading + self.others * across
-
-    def combined(self, outputs: Tensor, offsets: Tensor, unusual: Tensor) -> Tensor:
-        """Return the distances by a discriminant's outputs."""
-        nearest = (offsets - 2 * outputs).amin(1)
-        among = ((outputs @ self.kernel) * outputs).sum(1)
-        return (nearest + among + unusual - self.level) / self.scale
-
-
-def halved(columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Return columns in half precision, and the scales by which they keep its range.
-
-    Distances that tell the unknown need no more: an error of 1/2048 of single weights is far below
-    what images of a class differ by.
-    """
-    scales = columns.abs().amax(0).clamp(min=1e-300)
-    return (columns / scales).half(), scales
-
-
-def whole(columns: Tensor, scales: Tensor) -> Tensor:
-    """Return columns in double precision again."""
-    return columns.double() * scales

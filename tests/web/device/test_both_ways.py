@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ovor import Classifier
+from ovor.classifier.exact import DOUBTS, Exact
 from ovor.tensor_file import load_tensors
 
 from .page import Device, OnDevice, given
@@ -173,6 +174,35 @@ def test_merge(device: Device, tmp_path: Path, once: bool) -> None:
     check_answers(memory, model, CASE, MARGINS)
     check_same(to_python(memory, tmp_path), model)
     assert memory.do("model")["can_undo"]
+
+
+def older(*names: str) -> Classifier:
+    """Return a model from before doubt counted beside distances."""
+    model = taught(*names)
+    state = model.memory().state()
+    kept = {n: x for n, x in state.items() if n.removeprefix("novelty.") not in DOUBTS}
+    model._exact = Exact.of_state(kept, CASE.features.shape[1], len(names))
+    return model
+
+
+@pytest.mark.parametrize("change", ["teach", "forget", "merge"])
+def test_an_older_model_goes_on_to_tell_the_unknown_as_it_did(
+    device: Device, tmp_path: Path, change: str
+) -> None:
+    model, younger = older("class 00", "class 01"), taught("class 02", "class 03")
+    memory = to_device(device, model, tmp_path)
+    check_answers(memory, model, CASE, 1e-5)
+    if change == "merge":
+        younger.save(tmp_path / "other.ovor")
+        memory.do("merge", (tmp_path / "other.ovor").read_bytes())
+        model.merge(younger)
+    else:
+        CHANGES[change][0](model)
+        CHANGES[change][1](memory)
+    check_answers(memory, model, CASE, MARGINS)
+    again = to_python(memory, tmp_path)
+    check_same(again, model)
+    assert not again.memory().doubts
 
 
 def test_taught_from_nothing_and_read_by_python(device: Device, tmp_path: Path) -> None:

@@ -106,6 +106,13 @@ def test_a_long_text_says_that_its_end_was_not_read(show: Open) -> None:
     expect(page.locator("#text-answer .note")).to_contain_text("the end of it was not read")
 
 
+def test_so_does_a_file(show: Open, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("where is my parcel " * 60_000)
+    page = tickets(show, rows=[{**row("delivery"), "shortened": True}])
+    drop(page.locator("#ask-zone"), [tmp_path / "a.txt"])
+    expect(page.locator(".result .note")).to_contain_text("the end of it was not read")
+
+
 def test_files_and_tables_are_asked_about(show: Open, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"one {HOSTILE}")
     (tmp_path / "t.csv").write_text("text\nx\n")

@@ -87,7 +87,8 @@ export class Answer {
   show(file, row, version, taught = null, note = null) {
     Object.assign(this, { file, row, version, taught });
     this.place.closest(".result, .sketch, .writing")?.classList.toggle("is-unknown", row.unknown);
-    this.say(head(row), bars(row, this.most), note, current()?.can_teach && !this.live ? this.correction() : null);
+    const beyond = row.shortened ? el("p", { class: "note", text: "It is long: the end of it was not read." }) : null;
+    this.say(head(row), bars(row, this.most), beyond, note, current()?.can_teach && !this.live ? this.correction() : null);
   }
 
   correction() {

@@ -76,8 +76,7 @@ async function ask({ keep = false } = {}) {
     const file = asFile(box().value);
     const { row, version } = await predict(file, { signal, waiting, keep });
     if (signal.aborted) return;
-    const beyond = row.shortened ? el("p", { class: "note", text: "It is long: the end of it was not read." }) : null;
-    answer.show(file, row, version, null, beyond);
+    answer.show(file, row, version);
     announce(`The text: ${inWords(row)}.`);
   } catch (error) {
     if (signal.aborted || error.name === "AbortError") return;

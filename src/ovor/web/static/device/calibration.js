@@ -31,6 +31,10 @@ export class Calibration {
     return new Calibration(both("distances", far), both("answers", sure), both("right", sure));
   }
 
+  withoutDistances() {
+    return new Calibration(this.distances.map(() => 0), this.answers, this.right);
+  }
+
   /** The histograms after more images were judged; `old` is the share of images that there were before. */
   withLesson(distances, logits, labels, weights, old) {
     const far = old ** 2 * Math.min(1, KEPT_DISTANCES / Math.max(sum(this.distances), 1e-9));
@@ -127,7 +131,8 @@ function logOdds(logits) {
   return { best, odds: scaled[best] - (others.length ? logSum(others) : -Infinity) };
 }
 
-function logSum(values) {
+/** The logarithm of the sum of the exponentials of numbers. */
+export function logSum(values) {
   const most = Math.max(...values);
   if (!Number.isFinite(most)) return most;
   return most + Math.log(sum(values.map((x) => Math.exp(x - most))));

@@ -21,7 +21,7 @@ function changed(kernel, state, { moments, tasks, digests, calibration = state.c
     moments = moments.without(row);
     digests = digests && withoutRow(digests, row);
   }
-  const { head, novelty } = solve(kernel, moments, imagesOf(tasks, moments), progress);
+  const { head, novelty } = solve(kernel, moments, imagesOf(tasks, moments), state.novelty, progress);
   const kept = new Set(namesOf(tasks));
   const told = [...expected].filter(([name]) => kept.has(name)); // a name that is gone must not stay
   const left = told.map(([name, known]) => [name, { ...known, confusedWith: known.confusedWith.filter((n) => kept.has(n)) }]);
@@ -123,11 +123,12 @@ export function merged(kernel, state, other, yes, progress) {
   const ours = state.digests;
   const kept = other.state.digests;
   const digests = ours && kept && new Map([...[...kept].map(([key, row]) => [key, rows[row]]), ...ours]);
+  const alike = (state.novelty.doubt > 0) === (other.state.novelty.doubt > 0); // else distances are of another kind
   const parts = {
     moments: state.moments.grown(added.length).plus(other.state.moments, rows),
     tasks: withMore(state.tasks, new Map(counts)),
     digests,
-    calibration: state.calibration.plus(other.state.calibration),
+    calibration: state.calibration.plus(alike ? other.state.calibration : other.state.calibration.withoutDistances()),
     expected: new Map([...other.state.expected, ...state.expected]),
   };
   return changed(kernel, state, parts, progress);

@@ -4,7 +4,7 @@
 import { BOTH, byRows, centred, cholesky, dot, eye, inverse, product, quadratic, solved, sum } from "./linear.js";
 import { Refused } from "./errors.js";
 
-const SMALL_CLASS = 0.5; // images that the correction for small classes adds to each
+export const SMALL_CLASS = 0.5; // images that the correction for small classes adds to each
 
 /** Linear discriminants with one ridge, and what they would be without one of their images. */
 export class Discriminant {
@@ -84,20 +84,24 @@ export class Mixture {
     const shared = product(kernel, gram.map((x, i) => x * share[i % classes]), gram, classes, classes, classes);
     const spread = noise.map((x, i) => x + shared[i] - mean[Math.floor(i / classes)] * mean[i % classes]);
     const parts = [eye(classes), regression].map((part) => centred(part, classes));
-    const scales = parts.map((part) => {
+    this.scales = parts.map((part) => {
       const size = dot(part, product(kernel, spread, part, classes, classes, classes)) / classes;
       return Math.sqrt(Math.max(size, 1e-24));
     });
     this.discriminant = discriminant;
-    this.mixing = parts[0].map((x, i) => (x / scales[0] + parts[1][i] / scales[1]) / 2);
-    this.scale = scales[0];
+    this.mixing = parts[0].map((x, i) => (x / this.scales[0] + parts[1][i] / this.scales[1]) / 2);
   }
 
-  /** Logits by a discriminant's outputs; what chance gives to means of few images is added back. */
+  /** The part of the logits that is the same for all; what chance gives to means of few images is added back. */
+  constants(lengths, counts) {
+    const back = counts.map((x, c) => this.discriminant.leverage / (x + SMALL_CLASS) - lengths[c]);
+    return centred(back, counts.length).map((x) => x / (4 * this.scales[0]));
+  }
+
+  /** Logits by a discriminant's outputs. */
   logits(outputs, lengths, counts) {
     const classes = outputs.length;
-    const constants = centred(counts.map((x, c) => this.discriminant.leverage / (x + SMALL_CLASS) - lengths[c]), classes);
-    const found = constants.map((x) => x / (4 * this.scale));
+    const found = this.constants(lengths, counts);
     for (let i = 0; i < classes; i += 1) {
       for (let j = 0; j < classes; j += 1) found[j] += outputs[i] * this.mixing[i * classes + j];
     }

@@ -97,11 +97,14 @@ async function learner(reader, about, classes) {
   return { width, head, moments };
 }
 
+const DOUBTS = ["gains", "constants", "claimed", "doubt"]; // what older models lack of distances
+
 function judge(reader, width, classes) {
   const axes = reader.shape("judge.novelty.axes").at(-1) ?? 0;
   if (!(axes <= width)) reader.fail();
   const one = (name, shape) => reader.numbers(`judge.novelty.${name}`, shape);
   const older = !reader.has("judge.novelty.leading") && !reader.has("judge.novelty.others"); // before it was kept apart, the axes had it in them
+  const plain = !DOUBTS.some((name) => reader.has(`judge.novelty.${name}`));
   const novelty = new Novelty({
     weights: reader.halves("judge.novelty.weights", width, classes),
     centre: one("centre", [width]),
@@ -112,6 +115,10 @@ function judge(reader, width, classes) {
     others: older ? 0 : reader.one("judge.novelty.others"),
     level: reader.one("judge.novelty.level"),
     scale: reader.one("judge.novelty.scale"),
+    gains: plain ? new Float64Array(2) : one("gains", [2]),
+    constants: plain ? new Float64Array(classes) : one("constants", [classes]),
+    claimed: plain ? 0 : reader.one("judge.novelty.claimed"),
+    doubt: plain ? 0 : reader.one("judge.novelty.doubt"),
   });
   const bins = Object.entries(BINS).map(([name, count]) => reader.numbers(`judge.calibration.${name}`, [count]));
   return { novelty, calibration: new Calibration(...bins), digests: digestsOf(reader, classes) };
@@ -162,7 +169,13 @@ export async function writeModel(about, bundled, state) {
   put("judge.novelty.offsets", "F64", [classes], novelty.offsets);
   put("judge.novelty.kernel", "F64", [classes, classes], novelty.kernel);
   put("judge.novelty.leading", "F64", [novelty.leading.length], novelty.leading);
-  for (const name of ["others", "level", "scale"]) put(`judge.novelty.${name}`, "F64", [], Float64Array.of(novelty[name]));
+  const single = ["others", "level", "scale"];
+  if (novelty.doubt > 0) {
+    put("judge.novelty.gains", "F64", [2], Float64Array.from(novelty.gains));
+    put("judge.novelty.constants", "F64", [classes], novelty.constants);
+    single.push("claimed", "doubt");
+  }
+  for (const name of single) put(`judge.novelty.${name}`, "F64", [], Float64Array.of(novelty[name]));
   for (const [name, count] of Object.entries(BINS)) put(`judge.calibration.${name}`, "F64", [count], calibration[name]);
   if (digests) {
     const bytes = [...digests.keys()].flatMap((key) => key.match(/../g).map((pair) => parseInt(pair, 16)));

@@ -1,7 +1,9 @@
-// How far an image is from the nearest class, less how far it is from all: the unknown.
+// How strange an image is: how far from the nearest class, less how far from all, and how little any
+// class claims it (learners/novelty.py).
 
-import { byRows, dot, product, quadratic, sum } from "./linear.js";
-import { shortened } from "./discriminant.js";
+import { byRows, centred, dot, product, sum } from "./linear.js";
+import { logSum } from "./calibration.js";
+import { Mixture, shortened, SMALL_CLASS } from "./discriminant.js";
 import { fromHalf, toHalf } from "./half.js";
 
 const AXES = 64; // leading directions that say how usual an image is,
@@ -9,15 +11,19 @@ const LEADING = 0.1; // and their weight
 const FOR_AN_AXIS = 4; // images, or the directions would follow single ones
 const OTHERS = 0.3; // weight of the other directions at most,
 const ENOUGH = 40; // and up to so many parameters
+export const DOUBT = 3; // weight of how little the classes claim an image, beside its distance
 
 export class Novelty {
-  /** Parts: weights (C, p), centre, offsets, kernel (C, C), axes (A, p), leading, others, level, scale. */
+  /**
+   * Parts: weights (C, p), centre, offsets, kernel (C, C), axes (A, p), leading, others, level, scale; and of
+   * logits gains (2), constants (C), their energy as claimed, and its weight, doubt: 0 in older models.
+   */
   constructor(parts) {
     Object.assign(this, parts);
   }
 
   /** What tells the unknown by discriminants. */
-  static of(discriminant) {
+  static of(discriminant, doubt = DOUBT) {
     const { scatter, spectrum, gram, kernel, ridge } = discriminant;
     const { classes, counts, images, width } = scatter;
     const measure = spectrum.values.map((x) => 1 / (x + ridge));
@@ -50,6 +56,9 @@ export class Novelty {
     // As many rows as ever, so that no number of images is in the shapes of a file.
     const directions = new Float64Array(there * width);
     spectrum.leading(axes).forEach((row, i) => directions.set(row, (there - axes + i) * width));
+    const mixture = new Mixture(discriminant);
+    const together = Math.sqrt(1 + doubt ** 2);
+    const { claimed, unequal } = energies(mixture, counts.map((x) => x / all), noise);
     return new Novelty({
       weights: asKept(discriminant.weights, width),
       centre: scatter.centre,
@@ -59,19 +68,23 @@ export class Novelty {
       leading,
       others,
       level,
-      scale: Math.sqrt(Math.max(spread, 1e-24)),
+      scale: Math.sqrt(Math.max(spread, 1e-24)) * together,
+      gains: mixture.scales.map((x) => 1 / (2 * x)),
+      constants: mixture.constants(discriminant.lengths, counts),
+      claimed,
+      doubt: doubt / together / unequal,
     });
   }
 
   /** A number an image, larger the less it belongs to any class. */
   distances(kernel, features) {
-    const { centre, weights, offsets } = this;
+    const { centre, weights, offsets, constants } = this;
     const [width, classes] = [centre.length, offsets.length];
     const apart = new Float64Array(features).map((x, i) => x - centre[i % width]);
     const count = apart.length / width;
     const outputs = byRows(kernel, apart, weights, count, classes, width);
     const unusual = this.unusual(kernel, apart);
-    return unusual.map((far, i) => this.combined(outputs.subarray(i * classes, (i + 1) * classes), offsets, far));
+    return unusual.map((far, i) => this.combined(outputs.subarray(i * classes, (i + 1) * classes), offsets, constants, far));
   }
 
   /** The distances of learned images as if each had not been learned. */
@@ -90,7 +103,9 @@ export class Novelty {
       const across = shifts[label] - dot(turned, gram, classes, 0, label * classes);
       less += (2 * (own + across)) / Math.max(1 - own, 1e-3) / (classes * counts[label]);
       const offsets = left.lengths.map((x, c) => x - discriminant.uncertainty / counts[c]);
-      return this.combined(left.outputs, offsets, unusual[i] - less);
+      const back = left.lengths.map((x, c) => discriminant.leverage / (counts[c] + SMALL_CLASS) - x);
+      const constants = centred(back, classes).map((x) => (x * this.gains[0]) / 2); // as `Mixture` has them
+      return this.combined(left.outputs, offsets, constants, unusual[i] - less);
     });
   }
 
@@ -111,10 +126,33 @@ export class Novelty {
     });
   }
 
-  combined(outputs, offsets, unusual) {
+  combined(outputs, offsets, constants, unusual) {
+    const { kernel, gains } = this;
+    const classes = outputs.length;
+    const turned = outputs.map((_, c) => dot(outputs, kernel, classes, 0, c * classes)); // the kernel is symmetric
     const nearest = Math.min(...offsets.map((x, c) => x - 2 * outputs[c]));
-    return (nearest + quadratic(this.kernel, outputs) + unusual - this.level) / this.scale;
+    const far = (nearest + dot(turned, outputs) + unusual - this.level) / this.scale;
+    const logits = centred(outputs.map((x, c) => gains[0] * x + gains[1] * turned[c]), classes).map((x, c) => x + constants[c]);
+    return far + this.doubt * (this.claimed - logSum(logits));
   }
+}
+
+/** The energy of the logits that the sums let expect of known images, and its spread. */
+function energies(mixture, share, noise) {
+  const { gram, lengths, scatter } = mixture.discriminant;
+  const { kernel, classes, counts } = scatter;
+  const rows = Array.from({ length: classes }, (_, c) => gram.subarray(c * classes, (c + 1) * classes));
+  const logits = rows.map((row) => mixture.logits(row, lengths, counts));
+  const energy = logits.map(logSum);
+  const shares = new Float64Array(classes * classes).map((_, i) => {
+    const c = Math.floor(i / classes);
+    return Math.exp(logits[c][i % classes] - energy[c]);
+  });
+  const slopes = byRows(kernel, shares, mixture.mixing, classes, classes, classes);
+  const moved = byRows(kernel, slopes, noise, classes, classes, classes); // the noise is symmetric
+  const claimed = dot(share, energy);
+  const square = energy.map((x, c) => dot(moved, slopes, classes, c * classes, c * classes) + (x - claimed) ** 2);
+  return { claimed, unequal: Math.sqrt(Math.max(dot(share, square), 1e-12)) };
 }
 
 /** Rows in half precision, and the scales by which they keep its range. */

@@ -1,12 +1,15 @@
 // From sums to a head, and to what judges its answers.
 
 import { Discriminant, Mixture } from "./discriminant.js";
-import { Novelty } from "./novelty.js";
+import { DOUBT, Novelty } from "./novelty.js";
 import { directions, Scatter } from "./scatter.js";
 import { chooseRidge, Spectrum } from "./spectrum.js";
 
-/** The head of these sums, with what judging by leave-one-out takes; `images` is how many at most. */
-export function solve(kernel, moments, images, told = () => {}) {
+/**
+ * The head of these sums, with what judging by leave-one-out takes; `images` is how many at most. What is
+ * unknown goes on to be told as `before`, whose histogram is of that.
+ */
+export function solve(kernel, moments, images, before, told = () => {}) {
   const scatter = new Scatter(kernel, moments);
   const space = directions(scatter, images);
   told(0.15);
@@ -20,7 +23,7 @@ export function solve(kernel, moments, images, told = () => {}) {
   // For distances the ridge does not grow with the smallest class: one image would change them all.
   const plain = unequal < 1 + 1e-9 ? mixture.discriminant : new Discriminant(scatter, space, spectrum, ridge / unequal);
   told(0.95);
-  const novelty = Novelty.of(plain);
+  const novelty = Novelty.of(plain, before && !(before.doubt > 0) ? 0 : DOUBT);
   told(1);
   return { mixture, plain, novelty, head: mixture.head() };
 }

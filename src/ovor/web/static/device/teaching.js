@@ -79,7 +79,7 @@ export function taught(kernel, state, given, { yes = false, once = false, progre
     if (count) often.set(name, count);
   }
   let tasks = withMore(state?.tasks ?? [], often);
-  const now = solve(kernel, moments, imagesOf(tasks, moments), (share) => progress(0.9 * share));
+  const now = solve(kernel, moments, imagesOf(tasks, moments), state?.novelty, (share) => progress(0.9 * share));
   const learned = sum(moments.counts) - sum(before.counts);
   const judging = { now, fresh, features, rows, names, learned, past: state?.calibration ?? Calibration.empty() };
   const { calibration, report } = judged(judging);
