@@ -380,7 +380,7 @@ def test_missing_packages_are_named(
         export_onnx(quick, tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
     if package == "onnxruntime":
-        with pytest.raises(OvorError, match=r"needs onnxruntime: .*ovor\[onnx\]"):
+        with pytest.raises(OvorError, match=r"needs the package onnxruntime: .*ovor\[onnx\]"):
             OnnxClassifier.load(small)
     else:
         OnnxClassifier.load(small)

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ovor.classifier.model import Classifier
-from ovor.classifier.onnx import INSTALL, open_session
+from ovor.classifier.onnx import open_session
 from ovor.classifier.onnx_export import TOLERANCE, Exportable, to_proto
 from ovor.config import Transform
 from ovor.data.transforms import channels
 from ovor.errors import OvorError
 from ovor.learners.analytic import Analytic
+from ovor.onnx_runtime import INSTALL, onnx_runtime
 
 
 class EncoderGraph(Exportable):
@@ -37,8 +38,8 @@ class EncoderGraph(Exportable):
 
 def export_encoder(model: Classifier) -> tuple[bytes, NDArray[np.float32]]:
     """Return the ONNX file, if it computes what torch does, and what it makes of `pattern`."""
+    onnx_runtime("Exporting")
     try:
-        import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise OvorError(f"Exporting needs the package {error.name}: {INSTALL}.") from error

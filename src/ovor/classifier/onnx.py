@@ -24,14 +24,13 @@ from ovor.data.class_names import check_stored
 from ovor.data.modality import IMAGES, Modality, View
 from ovor.data.tokens import modality_of
 from ovor.errors import OvorError
+from ovor.onnx_runtime import onnx_runtime
 
 SCHEMA = 1
-ERRORS = 3  # and nothing less is worth a line of onnxruntime's log
 # One more entry of the metadata (field 14: key 1, value 2) whose value, the last 64 bytes of the
 # file, is the digest of all before the entry: protobuf messages may simply be joined.
 SEAL = b"\x72\x4f\x0a\x0bovor-sha256\x12\x40"
 SEALED = len(SEAL) + 64
-INSTALL = "install it with: pip install 'ovor[onnx]'"
 
 
 class OnnxClassifier(Answers):
@@ -112,11 +111,7 @@ class OnnxClassifier(Answers):
 
 def open_session(content: bytes, name: str) -> Any:
     """Return a session of onnxruntime for the content of a file."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise OvorError(f"Predicting with {name} needs onnxruntime: {INSTALL}.") from error
-    onnxruntime.set_default_logger_severity(ERRORS)
+    onnxruntime = onnx_runtime(f"Predicting with {name}")
     try:
         # What the export was compared on; other providers may compute with fewer bits.
         return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

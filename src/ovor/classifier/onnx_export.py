@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from ovor.atomic import write_atomically
 from ovor.classifier.model import Classifier
-from ovor.classifier.onnx import INSTALL, SCHEMA, check_place, open_session, sealed
+from ovor.classifier.onnx import SCHEMA, check_place, open_session, sealed
 from ovor.config import Transform
 from ovor.errors import OvorError
+from ovor.onnx_runtime import INSTALL, onnx_runtime
 
 KIND = "ovor classifier"
 # Of the exporter's, which tells of packages that it does without.
@@ -29,8 +30,8 @@ def export_onnx(model: Classifier, path: str | Path) -> float:
     """Write the file if it computes what torch does; returns the largest difference found."""
     path = Path(path).expanduser()
     check_place(path)
+    onnx_runtime("Exporting")
     try:
-        import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise OvorError(f"Exporting needs the package {error.name}: {INSTALL}.") from error

@@ -27,9 +27,8 @@ from ovor.encoders.preprocessing import (
     read_config,
 )
 from ovor.errors import OvorError
+from ovor.onnx_runtime import INSTALL, onnx_runtime
 
-INSTALL = "pip install 'ovor[onnx]'"
-ERRORS = 3  # and nothing less is worth a line of onnxruntime's log
 USUAL = 224  # pixels, where the file does not tell
 SMALLEST = 32
 AT_ONCE = 16 * USUAL**2  # pixels of the images that go in together
@@ -153,13 +152,7 @@ def load(name: str, _: int | None) -> Backbone:
 
 def open_session(path: Path) -> Any:
     """Return a session for a file that takes one batch of images and nothing else."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise OvorError(
-            f"Networks in ONNX files need the package onnxruntime: {INSTALL}"
-        ) from error
-    onnxruntime.set_default_logger_severity(ERRORS)
+    onnxruntime = onnx_runtime("A network in an ONNX file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     try:
@@ -250,7 +243,8 @@ def external(path: Path) -> set[Path]:
     try:
         import onnx
     except ImportError as error:
-        raise OvorError(f"Networks in ONNX files need the package onnx: {INSTALL}") from error
+        what = "A network in an ONNX file needs the package onnx"
+        raise OvorError(f"{what}: {INSTALL}.") from error
     graph = onnx.load(str(path), load_external_data=False).graph
     places = {
         entry.value
