@@ -87,7 +87,7 @@ def test_models_of_texts_are_merged(world: Path) -> None:
 
 
 def test_rows_say_text_where_images_are_called_image(world: Path) -> None:
-    long = "where is my parcel " * 40
+    long = "where is my parcel " * 80
     rows = [json.loads(line) for line in said("predict", "m.ovor", long, "--jsonl").splitlines()]
     assert list(rows[0])[:3] == ["text", "label", "unknown"]
     assert len(rows[0]["text"]) <= 60

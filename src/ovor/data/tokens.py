@@ -25,7 +25,7 @@ from ovor.data.tables import ANY_TEXTS, is_table, read_table
 from ovor.data.texts import find_texts, is_place, quoted, read_texts, spread_texts, to_text
 from ovor.errors import OvorError
 
-WINDOWS = 4  # of a long text that are read
+WINDOWS = 8  # of a long text that are read
 LONGEST_WORD = 100  # characters a token at most: so much of a text is looked at
 PIECE = 4096  # characters that are tokenised without a pause, in which others have their turn
 TOGETHER = 4096  # tokens that go through an export together, of texts with one window

@@ -17,7 +17,7 @@ from ovor.encoders.prefixed import Prefix, Prefixed, Prefixes, with_prefix
 from ovor.errors import OvorError
 
 SHORTEST = 8  # tokens of a window
-OWN = 256  # tokens of a window, unless others are asked for, or half of what it has positions for
+OWN = 128  # tokens of a window, unless others are asked for, or half of what it has positions for
 # Tokens that a text is filled up to. Where these lie is part of a feature's last bits.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 TOKENS = 256  # that go through the network together, if there are as many: more are no faster
@@ -163,8 +163,9 @@ class Bert(Prefixed):
     def averaged(self, inputs: Tensor, which: Collection[int], prefixes: Prefixes) -> Tensor:
         """Return the features of texts, given as windows of tokens (B, windows, N).
 
-        A window counts by its tokens, so a short rest of a text counts little and a window without
-        tokens for nothing; the mean is normalised.
+        A window counts by its tokens, so that a short rest of a text counts little, and the less
+        the later it comes, as texts say first what they are about (chosen on development texts).
+        The mean is normalised.
         """
         texts, windows, _ = inputs.shape
         rows = inputs.long().flatten(0, 1)
@@ -173,8 +174,10 @@ class Bert(Prefixed):
         way = self.pooled if torch.compiler.is_exporting() else self.sorted
         found = way(rows, which, own)
         tokens = (rows > 0).sum(1).view(texts, windows, 1, 1)
+        places = torch.arange(1, windows + 1, device=rows.device).view(1, windows, 1, 1)
+        weights = tokens / places
         both = found.view(texts, windows, *found.shape[1:])
-        mean = torch.where(tokens > 0, both * tokens, 0.0).sum(1) / tokens.sum(1).clamp(min=1)
+        mean = torch.where(tokens > 0, both * weights, 0.0).sum(1) / weights.sum(1).clamp(min=1)
         return F.layer_norm(mean, mean.shape[-1:]).flatten(1)
 
     def sorted(
