@@ -131,7 +131,8 @@ def opened(browser: Browser, size: dict[str, int] = DESK, view: str = "", **stub
     page.add_init_script(f"window.stub ??= {json.dumps(told)}")
     page.route("**/*", answer)
     page.goto(f"/#{view}")
-    expect(page).to_have_title(f"{told['model']['name']} \u2013 ovor")
+    if not told.get("late"):  # else the model is not told of until the test says so
+        expect(page).to_have_title(f"{told['model']['name']} \u2013 ovor")
     return page
 
 

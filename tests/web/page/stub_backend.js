@@ -29,6 +29,7 @@ const changed = (more) => {
 
 export const backend = {
   async model() {
+    while (stub.late) await pause(20);
     return stub.model;
   },
   async predict(file, { keep = true, signal } = {}) {

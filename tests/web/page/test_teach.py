@@ -49,6 +49,18 @@ def test_the_card_of_a_lesson_has_the_colour_of_its_verdict(
     expect(card).to_have_css("background-color", wanted)
 
 
+def test_learn_can_be_pressed_before_the_page_has_heard_of_its_model(
+    show: Open, drawings: Path
+) -> None:
+    page = show(view="teach", late=True, lesson=done())
+    teach(page, drawings / "owl")
+    page.get_by_role("button", name="Learn", exact=True).click()  # out of impatience
+    assert calls(page, "teach") == []
+    page.evaluate("window.stub.late = false")
+    expect(page.locator("#outcome h2")).to_have_text("Learned well: owl (12).")
+    assert len(calls(page, "teach")) == 1
+
+
 def test_without_a_verdict_the_card_has_no_colour(show: Open, drawings: Path) -> None:
     page = show(view="teach", lesson=done(None))
     teach(page, drawings / "owl")

@@ -102,8 +102,16 @@ function showProblems(sentences) {
 
 // --- learning
 
+let early = false; // Learn was pressed before the page had heard of its model
+
 async function learn(event) {
   event.preventDefault();
+  if (early) return;
+  if (!current()) {
+    early = true;
+    await refresh();
+    early = false;
+  }
   for (const own of all()) own.pressed = true;
   update();
   byId("problems").hidden = true;
