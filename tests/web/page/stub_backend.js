@@ -18,6 +18,7 @@ async function called(name, facts) {
   window.calls.push({ name, ...facts });
   await pause(stub.delay ?? 0);
   await stub.held; // until the test lets it go
+  if (stub.broken?.[name]) throw new Refused({ status: 500, error: stub.broken[name] });
   const refusal = stub.refuse?.[name];
   if (refusal && !facts.yes && (refusal.label ?? facts.label) === facts.label) throw new Refused(refusal);
 }

@@ -200,6 +200,22 @@ def test_what_is_confused_looks_mislabelled_or_was_learned_before_is_said(
     expect(card.get_by_role("button", name="Undo this lesson")).to_have_count(0)
 
 
+def test_an_image_that_could_not_be_put_right_can_be_tried_again(
+    show: Open, drawings: Path
+) -> None:
+    last = done()
+    suspect = {"class": "owl", "looks_like": "fish", "confidence": 0.963, "image": "000.png"}
+    last["report"] |= {"suspects": [suspect]}
+    page = show(view="teach", lesson=last, broken={"correct": "The disk is full."})
+    teach(page, drawings / "owl")
+    row = page.locator("#outcome .suspects li")
+    row.get_by_role("button", name="It is fish").click()
+    expect(row).to_contain_text("000.png: The disk is full.")
+    page.evaluate("window.stub.broken = null")
+    row.get_by_role("button", name="It is fish").click()
+    expect(row).to_have_text("000.png counts as fish now.")
+
+
 def test_a_browser_of_2023_shows_what_came_of_a_lesson(show: Open, drawings: Path) -> None:
     page = show(view="teach", lesson=done())
     page.evaluate("delete Element.prototype.checkVisibility; delete Promise.withResolvers")

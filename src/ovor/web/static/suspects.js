@@ -47,6 +47,7 @@ async function moved(file, { image, class: name, looks_like: other }, words, but
     (words.closest("ul").querySelector("button") ?? byId("outcome")).focus();
     learned(model);
   } catch (error) {
-    words.textContent = error.message;
+    words.textContent = `${image}: ${error.message}`;
+    button.disabled = false;
   }
 }
