@@ -139,28 +139,38 @@ def photographs(arguments: argparse.Namespace) -> Part:
 
 
 def texts(_: argparse.Namespace) -> Part:
-    topics = by_topics()
-    small = {name: own for name, own in topics.items() if "+" not in name and 20 <= len(own) < 40}
-    return of_texts(small, 10, 3)
+    return of_texts(small_topics(), 10, 3)
 
 
 def groups(_: argparse.Namespace) -> Part:
-    topics = by_topics()
-    some = {
-        group: [text for name in names.split() for text in topics[name][:70]]
-        for group, names in GROUPS.items()
-    }
-    return of_texts(some, 30, 3)
+    return of_texts(grouped_texts(), 30, 3)
 
 
 def questions(arguments: argparse.Namespace) -> Part:
+    return of_texts(asked_questions(arguments.folder), 30, 3)
+
+
+def small_topics() -> dict[str, list[str]]:
+    topics = by_topics()
+    return {name: own for name, own in topics.items() if "+" not in name and 20 <= len(own) < 40}
+
+
+def grouped_texts() -> dict[str, list[str]]:
+    topics = by_topics()
+    return {
+        group: [text for name in names.split() for text in topics[name][:70]]
+        for group, names in GROUPS.items()
+    }
+
+
+def asked_questions(folder: Path) -> dict[str, list[str]]:
     import yaml
 
     asked: dict[str, list[str]] = {}
     for name in THEMES:
-        told = yaml.safe_load((arguments.folder / f"{name}.yml").read_text())["conversations"]
+        told = yaml.safe_load((folder / f"{name}.yml").read_text())["conversations"]
         asked[name] = list(dict.fromkeys(str(one[0]).strip() for one in told))[:80]
-    return of_texts(asked, 30, 3)
+    return asked
 
 
 def by_topics() -> dict[str, list[str]]:

@@ -158,6 +158,32 @@ def together(*ideas: Idea) -> Idea:
     return lambda fold: torch.stack([idea(fold) for idea in ideas]).mean(0)
 
 
+def voted(*ideas: Idea) -> Idea:
+    """Add the logits of several heads, those of each image brought to one mean and spread."""
+
+    def ask(fold: Fold) -> Tensor:
+        found = [idea(fold) for idea in ideas]
+        return torch.stack(
+            [(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True) for x in found]
+        ).sum(0)
+
+    return ask
+
+
+def closed_form(method: str, features: Tensor, backbone: Encoder, **options: Any) -> Idea:
+    """Another method's head on these features, with the settings of the field's table."""
+
+    def ask(fold: Fold) -> Tensor:
+        given = {**settings("quickdraw", method).options, "depths": 4, **options}
+        learner = build_learner(method, given, backbone, nullcontext)
+        assert isinstance(learner, ClosedForm)
+        learner.begin_task(fold.classes, (0, 0))
+        learner.learn(features[fold.learned], fold.own, (0, 0))
+        return learner.outputs(features[fold.asked])
+
+    return ask
+
+
 def kernel(features: Tensor, gamma: float, ridge: float) -> Idea:
     """Ridge regression in the space of a Gaussian kernel, which random features approach."""
 

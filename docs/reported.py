@@ -51,7 +51,8 @@ def of_paper() -> list[dict[str, Any]]:
 def command(row: dict[str, Any]) -> str:
     """Return what checks a row: the run of one seed."""
     words = [f"ovor run --method {row['method']} --data {row['data']} --tasks {row['tasks']}"]
-    words.append(f"--backbone {BACKBONE}.{row['checkpoint']}")
+    checkpoint = row["checkpoint"]
+    words.append(f"--backbone {checkpoint if ':' in checkpoint else f'{BACKBONE}.{checkpoint}'}")
     if row["order"] != "paper":
         words.append(f"--order {row['order']}")
     return " ".join(words)

@@ -7,7 +7,8 @@ python -m docs.tables                    docs/results to the documents
 The figures of performance.md come by `python -m benchmarks --json docs/results/performance.json`,
 those of data.md by `python -m benchmarks --only shards --json docs/results/data.json`, those of
 scaling.md by `python -m benchmarks --only store --json docs/results/scaling.json`, those of
-browser-solving.md by `python -m benchmarks --only device --json docs/results/device.json`.
+browser-solving.md by `python -m benchmarks --only device --json docs/results/device.json`, those
+of text.md's speed by `python -m benchmarks --only texts --json docs/results/texts.json`.
 """
 
 import argparse
@@ -22,11 +23,13 @@ from docs import (
     analytic_options,
     browser,
     doubt,
+    field,
     older,
     own_method,
     photos,
     plan,
     text,
+    text_depths,
     unknowns,
 )
 from ovor.experiments import summary
@@ -90,8 +93,8 @@ def scripted() -> dict[str, tuple[str, str]]:
     """Return the tables of scripts, by name: the document, and what it shows.
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
-    `docs.older`, `docs.own_method`, `docs.text`, `docs.doubt`, `docs.browser` and
-    `docs.photos --measure`.
+    `docs.older`, `docs.own_method`, `docs.text`, `docs.text_depths`, `docs.doubt`, `docs.browser`,
+    `docs.field` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -108,9 +111,13 @@ def scripted() -> dict[str, tuple[str, str]]:
         "photos": ("photos.md", photos.as_markdown(kept("photos"))),
         "browser": ("browser.md", browser.as_markdown(kept("browser"))),
         "doubt": ("analytic.md", doubt.as_markdown(kept("doubt"))),
+        "text-depths": ("text.md", text_depths.as_markdown(kept("text-depths"))),
+        "field": ("field.md", field.as_markdown(kept("field-quickdraw"))),
+        "field-depths": ("field.md", field.as_depths(kept("field-quickdraw"))),
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
+    found["text-summary"] = ("../README.md", text.summary(kept("text")))
     found |= {name: ("text.md", table) for name, table in text.tables(kept("text")).items()}
     for name, (_, as_table) in analytic_options.PARTS.items():
         found[f"analytic-{name}"] = ("analytic.md", as_table(analytic[name]))
@@ -154,6 +161,7 @@ def main() -> None:
     put("scaling", "scaling.md", benchmarked("scaling"))
     put("ranks", "scaling.md", benchmarked("ranks"))
     put("device", "browser-solving.md", benchmarked("device"))
+    put("texts", "text.md", benchmarked("texts"))
     for name, (document, new) in scripted().items():
         put(name, document, new)
     put("plan", "scaling.md", planned())

@@ -60,7 +60,7 @@ OWN: dict[str, list[Options]] = {
     "klda": [{"options.gamma": (0.1, 0.3, 1.0)}, {"options.ridge": (1e-3, 1e-2, 1e-1)}],
     "randumb": [{"options.gamma": (0.1, 0.3, 1.0)}],
     "fecam": [{"options.variance": (0.1, 1.0, 10.0)}, {"options.tukey": (0.5, 1.0)}],
-    "anacp": [{"options.separation": (0.1, 0.25, 0.5, 1.0)}],
+    "anacp": [{"options.ridge": (1.0, 10.0, 100.0)}, {"options.separation": (0.25, 0.5, 1.0, 2.0)}],
     "slca": [{"lr": (1e-2, 3e-2), "options.slowdown": (0.01, 0.1)}],
     "linear": [{"lr": (1e-3, 3e-3, 1e-2, 3e-2)}],
     "l2": [{"options.slowdown": (0.01, 0.1)}, {"options.weight": (0.1, 1.0, 10.0)}],

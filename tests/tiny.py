@@ -31,7 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     # engine rounds otherwise would be seen.
     "klda": {"projection": 50, "ridge": 10.0},
     "randumb": {"projection": 50, "ridge": 1.0},
-    "anacp": {"projection": 50, "classifier": 30, "samples": 10},
+    "anacp": {"projection": 50, "heads": 2, "classifier": 30, "samples": 10},
 }
 # Of the defaults, those that are for real features: without prompts, whose contract has its own.
 NARROW = {name: OPTIONS[name] for name in ("ranpac", "loranpac", "klda", "randumb", "anacp")}

@@ -19,6 +19,10 @@ class OvorError(Exception):
         super().__init__(one_line(sentence))
 
 
+class MissingDataError(OvorError):
+    """A data set is not where it is looked for."""
+
+
 def one_line(text: str) -> str:
     """With what would break the line written out, such as \\n."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

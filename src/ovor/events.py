@@ -19,6 +19,8 @@ class RunBegins:
     train_images: tuple[int, ...] = ()  # by task
     test_images: tuple[int, ...] = ()
     epochs: tuple[int, ...] = ()
+    reads: str = "images"
+    """what is learned, in the words of people"""
 
 
 @dataclass(frozen=True)

@@ -116,19 +116,21 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "loranpac": {"options": {"projection": 4000, "truncation": 0.25, "rank": 1000}},
     "klda": {"options": {"projection": 2000, "gamma": 0.3, "ridge": 0.1}},
     "randumb": {"options": {"projection": 4000, "gamma": 0.1}},
-    "anacp": {"options": {"projection": 2000, "classifier": 1000}},
+    "fecam": {"options": {"variance": 1.0, "tukey": 1.0}},
+    "anacp": {
+        "options": {"projection": 2000, "classifier": 1000, "ridge": 100.0, "separation": 1.0}
+    },
     "slca": {"lr": 0.01, "options": {"slowdown": 0.01}},
-    # By seed 0 alone, until embedded/tune.py has chosen these four.
     "apt": {"lr": 0.003, "epochs": 4},
     "ssiat": {
         **EVERY_TASK,
-        **{"lr": 0.01, "options": {"later": 1.0, "adapter_rate": 1.0, "sigma": 4.0}},
+        **{"lr": 0.003, "options": {"later": 1.0, "adapter_rate": 1.0, "sigma": 16.0}},
     },
     "rsiat": {
         **EVERY_TASK,
         **{"lr": 0.01, "options": {"warm_up": 1, "code": 96, "adapter_rate": 1.0}},
     },
-    "ease": {**EVERY_TASK, "lr": 0.1, "options": {"adapter_rate": 300.0}},
+    "ease": {**EVERY_TASK, "lr": 0.1, "options": {"adapter_rate": 1.0}},
     "linear": {"lr": 0.003},
     "l2": {"lr": 0.01, "options": {"slowdown": 0.01, "weight": 1.0}},
     "a-prompt": {"lr": 0.01, "options": {"slowdown": 0.01}},

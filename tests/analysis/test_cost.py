@@ -61,7 +61,7 @@ PARAMETERS = {
     "finetune": VIT + LINEAR,
 }
 MEANS = CLASSES * DIM
-RANK, N, N2 = 2000, 5000, 2000  # LoRanPAC's singular vectors, AnaCP's random features
+RANK, N, HEADS = 2000, 5000, 3  # LoRanPAC's singular vectors, AnaCP's random features and heads
 R = 384  # numbers in which shapes are measured
 
 
@@ -88,8 +88,9 @@ KEPT = {  # besides what was learned
     "fecam": CLASSES * (1 + DIM + DIM**2),
     # As analytic, and of every class a sum and half of a symmetric matrix.
     "shapes": sums(WIDTH) + CLASSES * (WIDTH + 1) + CLASSES * (R + R * (R + 1) // 2),
-    # Two random layers, their heads, the sums of the first, and the Gaussians.
-    "anacp": DIM * (N + N2) + N * DIM + N2 * CLASSES + N**2 + N * CLASSES + sums(DIM),
+    # Of each head a random layer, a projection and their sums; then a layer, a head, the Gaussians:
+    # the paper's 106.6 million, but for the symmetric covariance, which is kept once.
+    "anacp": HEADS * (2 * N * DIM + N**2 + N * CLASSES) + N * (DIM + CLASSES) + sums(DIM),
     "slca": MEANS + CLASSES * DIM**2 + LINEAR,  # Gaussians, and the aligned head
     "l2": 12 * QKV,  # the attention of the task before
     "apt": 24 * DIM,  # the average
@@ -176,7 +177,7 @@ BEYOND = {
         1,
         5 * (WIDTH - TOKENS * DIM) + WIDTH * CLASSES + 2 * DIM * R + CLASSES * R**2,
     ),
-    "anacp": (1, DIM * N + N * DIM + DIM * N2 + N2 * CLASSES),
+    "anacp": (1, HEADS * 2 * DIM * N + DIM * N + N * CLASSES),
     "slca": (1, HEAD),
     "l2": (1, HEAD),
     "apt": (1, HEAD),

@@ -300,7 +300,7 @@ def test_a_damaged_lesson_is_not_continued(files: dict[str, Path], tmp_path: Pat
         damaged[position] ^= 4
         with pytest.raises(OvorError, match=r"m\.learning"):
             go_on(bytes(damaged), labels)
-    with pytest.raises(OvorError, match="the images are not the same"):
+    with pytest.raises(OvorError, match="what is learned is not the same"):
         go_on(whole, ["ant", "bee", "bee", "ant"])
     path.unlink()
     fresh = Classifier(tiny, "linear", epochs=2, device="cpu").learn(images[:4], labels)

@@ -169,6 +169,32 @@ def test_the_encoder_for_texts_is_chosen_by_itself(
     assert not Path("n.ovor").exists()
 
 
+def test_a_line_without_text_is_a_row_and_the_rest_is_answered(world: Path) -> None:
+    (world / "new.csv").write_text("id,text\n1,where is my parcel\n2,\n3,reset my password\n")
+    done = ovor("predict", "m.ovor", "new.csv")
+    first, second, third = done.stdout.splitlines()
+    assert first.startswith("where is my parcel\t")
+    assert "The text in line 3 of new.csv is empty" in second
+    assert third.startswith("reset my password\t")
+    assert "1 of 3 texts could not be read" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["predict"], ["correct", "--to", "billing"]])
+def test_an_empty_argument_is_not_the_folder_where_one_is(world: Path, command: list[str]) -> None:
+    (world / "a.txt").write_text("lies here by chance")
+    before = contents(world)
+    done = ovor(command[0], "m.ovor", "", *command[1:])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "An empty text is given: leave it out." in done.stderr
+    assert contents(world) == before
+
+
+def test_what_inspect_says_of_texts_has_nothing_of_images(world: Path) -> None:
+    found = json.loads(said("inspect", "m.ovor", "--json"))
+    assert found["texts"] == {"windows": 8, "tokens": 32}
+    assert "images" not in found
+
+
 # --- what people do by mistake
 
 
@@ -216,15 +242,17 @@ REFUSED = [
     Case("no text column", holds("new.csv", b"a,label\nb,c\n"), LEARN, "no column of texts"),
     Case("no label column", holds("new.csv", b"text,b\nb,c\n"), LEARN, "no column of labels"),
     Case("two", holds("new.csv", b"text,body,label\na,b,c\n"), LEARN, "either may be the texts"),
-    Case("empty text", rows(b"a,x", b",x"), LEARN, "Line 3 of new.csv has no text"),
+    Case("empty text", rows(b"a,x", b",x"), LEARN, "The text in line 3 of new.csv is empty"),
     Case("no label", rows(b"a,x", b"b,"), LEARN, "Line 3 of new.csv has no label"),
-    Case("NUL bytes alone", rows(b"\0\0,x", b"b,x"), LEARN, "nothing in it that could be read"),
+    Case("NUL bytes alone", rows(b"\0\0,x", b"b,x"), LEARN, "text in line 2 of new.csv is empty"),
     Case("not UTF-8", rows(b"sch\xf6n,x"), LEARN, "Line 2 of new.csv is not UTF-8"),
     Case("open quote", rows(b'"a,x'), LEARN, "is broken"),
     Case("too many", rows(b"a, b,x"), LEARN, "has 3 values, and there are 2 columns"),
     Case("no JSON", holds("a.jsonl", b"x\n"), "learn m.ovor a.jsonl", "is not JSON"),
     Case("no object", holds("a.jsonl", b"[1]\n"), "learn m.ovor a.jsonl", "is no object"),
-    Case("list", holds("a.jsonl", b'{"text": [1], "label": 2}\n'), "learn m.ovor a.jsonl", "no te"),
+    Case(
+        "list", holds("a.jsonl", b'{"text": [1], "label": 2}\n'), "learn m.ovor a.jsonl", "line 1"
+    ),
     Case(
         "two tables", zipped("a.csv", "b.csv"), "learn m.ovor t.zip", "the tables a.csv and b.csv"
     ),
@@ -236,6 +264,9 @@ REFUSED = [
     Case("never learned", nothing, "unlearn m.ovor new.csv", "There is no class 'weather'"),
     Case("wrong table", nothing, "forget m.ovor billing --images new.csv", "no line of 'billing'"),
     Case("no file", nothing, "predict m.ovor gone.txt", "There is no file gone.txt"),
+    Case("no class", rows(b"a,unknown"), LEARN, "which is the answer for what is of no class"),
+    Case("JSON", holds("a.json", b"[]"), "learn n.ovor a.json", "images, or of .txt files"),
+    Case("nowhere", nothing, "learn n.ovor gone", "images, or of .txt files"),
     Case("one word", nothing, "predict m.ovor login", "one word is given on standard input"),
     Case(
         "columns of their own, for a new model",
@@ -269,11 +300,24 @@ FINE = [
     Case("two labels", rows(b"a,x", b"a,y"), LEARN, "more than one label"),
     Case("zip", zipped("new.csv"), "learn m.ovor t.zip", "Took the texts from"),
     Case("skipped", rows(b"\0,x", b"b,x"), f"{LEARN} --on-error skip", "x (1)"),
+    Case("none, skipped", rows(b",x", b"b,x", b" ,x"), f"{LEARN} --on-error skip", "x (1)"),
     Case(
         "other columns",
         holds("new.csv", b"q,a\nb,x\nc,x\n"),
         f"{LEARN} --text-column Q --label-column a",
         "x (2)",
+    ),
+    Case(
+        "other columns, asked about",
+        holds("new.csv", b"q,a\nrain again,x\n"),
+        "predict m.ovor new.csv --text-column Q",
+        "rain again\t",
+    ),
+    Case(
+        "other columns, put right",
+        holds("new.csv", b"q,a\nrain again,x\n"),
+        "correct m.ovor new.csv --text-column Q --to billing",
+        "Taught 1 text as 'billing'",
     ),
     Case("planned", nothing, f"{LEARN} --dry-run", "Nothing was learned"),
     Case(

@@ -41,8 +41,8 @@ def test_a_name_is_trimmed_and_its_letters_are_whole() -> None:
         (" \t ", "cannot be read on one line"),
         ("", "cannot be read on one line"),
         ("x" * 201, "which has 201 characters, and at most 200 are allowed: choose another."),
-        (" Unknown ", "the answer for images of no class"),
-        (f"unkn{GREEK_O}wn", "the answer for images of no class"),
+        (" Unknown ", "the answer for what is of no class"),
+        (f"unkn{GREEK_O}wn", "the answer for what is of no class"),
     ],
 )
 def test_a_name_that_cannot_be_read_is_refused_and_shown_escaped(name: str, says: str) -> None:

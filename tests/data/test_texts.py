@@ -175,6 +175,15 @@ def test_bytes_that_are_not_utf_8_are_named_with_their_line(tmp_path: Path) -> N
         read_texts(tmp_path / "t.csv", None, "train")
 
 
+def test_bytes_in_memory_are_called_a_text() -> None:
+    (item,) = spread_texts(b"sch\xf6n")
+    with pytest.raises(OvorError, match="Line 1 of a text in memory is not UTF-8"):
+        to_text(item)
+    (item,) = spread_texts(b"")
+    with pytest.raises(OvorError, match="A text is empty"):
+        to_text(item)
+
+
 def test_of_a_huge_file_the_beginning_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\u00e4".encode() * READ)  # the cut goes through a character

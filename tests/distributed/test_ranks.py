@@ -136,7 +136,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "randumb": {"projection": 20},
     "fecam": {},
     "shapes": {},
-    "anacp": {"projection": 20, "classifier": 20, "samples": 5},
+    "anacp": {"projection": 20, "heads": 2, "classifier": 20, "samples": 5},
     "simplecil repetition": {},
     "ranpac repetition": {"projection": 20},
     "slca": {},

@@ -120,6 +120,7 @@ def test_the_performance_in_the_documents_is_the_measured_one() -> None:
         "scaling": "scaling",
         "ranks": "scaling",
         "device": "browser-solving",
+        "texts": "text",
     }
     for name, document in shown.items():
         assert TABLES["benchmarked"](name) in (ROOT / f"docs/{document}.md").read_text()

@@ -31,7 +31,7 @@ from ovor.cli.grid import GridArguments, sbatch_options
 from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
-from ovor.experiments.executors.base import Died, ExecutorError
+from ovor.experiments.executors.base import Died
 from ovor.experiments.executors.ray import QUIET, check_address, on_ray
 from ovor.experiments.executors.remote import serve, sharing
 from ovor.experiments.executors.slurm import on_slurm, outcome, work
@@ -95,13 +95,13 @@ def hold(folder: Path, held: Any) -> None:
 
 @pytest.mark.parametrize("address", ["here", "host:port", "ray://127.0.0.1:10001"])
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ExecutorError, match=f"--ray takes local, auto or HOST:PORT.*{address}"):
+    with pytest.raises(OvorError, match=f"--ray takes local, auto or HOST:PORT.*{address}"):
         check_address(address)
 
 
 def test_an_address_where_nobody_listens_is_said_at_once() -> None:
     for port in (free_port(), "99999999"):
-        with pytest.raises(ExecutorError, match="ray start --head"):
+        with pytest.raises(OvorError, match="ray start --head"):
             check_address(f"127.0.0.1:{port}")
 
 
@@ -265,7 +265,7 @@ def test_two_ray_machines_share_a_grid(
         assert written(tmp_path) == expected
         many = [Row("many", replace(rows[0].run, workers=3, lr=0.5))]
         place = on_ray(cluster.address, tmp_path, "cpu", None, None)
-        with pytest.raises(ExecutorError, match="has the 4 CPU and 0 GPU of a run"):
+        with pytest.raises(OvorError, match="has the 4 CPU and 0 GPU of a run"):
             list(grid.run_on(place, many, [0], tmp_path))
     finally:
         cluster.shutdown()
@@ -391,7 +391,7 @@ def test_a_job_that_slurm_refuses_is_said(slurm: Path, tiny_run: Run, tmp_path: 
         "#!/bin/sh\necho 'sbatch: error: invalid partition specified: dawn' >&2\nexit 1\n"
     )
     place = on_slurm({"partition": "dawn"}, tmp_path / "out", jobs=None)
-    with pytest.raises(ExecutorError, match="invalid partition specified: dawn"):
+    with pytest.raises(OvorError, match="invalid partition specified: dawn"):
         list(grid.run_on(place, [Row("vor", tiny_run)], [0], tmp_path / "out"))
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ovor.cli.grid import grid_command
 from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
-from ovor.experiments.tables import Row
+from ovor.experiments.tables import Row, sections
 from processes import end, start, wait_until
 
 
@@ -121,3 +122,18 @@ def test_workers_go_when_the_grid_is_killed(tiny_run: Run, tmp_path: Path) -> No
     wait_until(lambda: any('"epoch"' in f.read_text() for f in tmp_path.glob("o/*/events.jsonl")))
     parent.send_signal(signal.SIGKILL)
     assert end(parent)[0] == -signal.SIGKILL
+
+
+def test_drawings_are_offered_where_data_are_missing_and_not_where_anything_else_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OVOR_DATA", str(tmp_path / "nothing"))
+    usual = ["main-table", "--methods", "simplecil", "--seeds", "0", "--jobs", "1", "--no-report"]
+    with pytest.raises(OvorError, match=r"is not in .* With --data quickdraw"):
+        grid_command([*usual, "--out", str(tmp_path)])
+
+    (row,) = sections("main-table", ["quickdraw"], [], ["simplecil"])[1][0].rows
+    folder = grid.folder_of(tmp_path, row, 0)
+    with folder.locked(), pytest.raises(OvorError, match="Another process is at work") as busy:
+        grid_command([*usual, "--data", "quickdraw", "--out", str(tmp_path)])
+    assert "--data" not in str(busy.value)

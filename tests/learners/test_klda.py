@@ -9,7 +9,8 @@ from sklearn.covariance import oas
 from learners.lessons import Lessons, build, drawn, teach
 from ovor.learners import klda
 from ovor.learners.closed_form import ClosedForm
-from ovor.learners.klda import Fourier
+from ovor.learners.klda import Fourier, within
+from ovor.learners.moments import Moments
 from ovor.learners.randumb import oracle_shrinkage
 
 LESSONS = drawn(4, 40, apart=0.3)
@@ -97,3 +98,14 @@ def test_the_cut_of_tasks_does_not_matter(
         torch.testing.assert_close(
             other.logits(ASKED.features), found[0].logits(ASKED.features), rtol=1e-9, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("width", [64, 500])
+def test_a_covariance_is_the_same_after_a_file_to_the_bit(width: int) -> None:
+    """A file has half of the symmetric matrix, and a product is not symmetric to the last bit."""
+    moments = Moments.empty(width).grown(2)
+    draw = torch.Generator().manual_seed(0)
+    moments.add(torch.randn(33, width, generator=draw).double(), torch.arange(33) % 2)
+    found = within(moments)
+    assert torch.equal(found, found.T)
+    assert torch.equal(within(Moments.of_state(moments.state())), found)

@@ -58,6 +58,14 @@ def test_every_task_cuts_off_the_smallest_singular_values(tiny_backbone: str) ->
     assert int(learner.values.count_nonzero()) == 12
 
 
+def test_of_a_narrow_projection_as_much_is_cut_off(tiny_backbone: str) -> None:
+    """More images than it is wide: there are as many singular values as it is."""
+    learner = build("loranpac", tiny_backbone, projection=12, truncation=0.25)
+    teach(learner, LESSONS, TASKS)
+    assert isinstance(learner, LoRanPac)
+    assert int(learner.values.count_nonzero()) == 9
+
+
 def test_the_rank_has_a_limit(tiny_backbone: str) -> None:
     learner = build("loranpac", tiny_backbone, projection=100, truncation=0.0, rank=5)
     teach(learner, LESSONS, TASKS)

@@ -23,6 +23,7 @@ from ovor.report import chart_files, make, page
 from ovor.report.timing import HEAD, TESTING, TRAINING, seconds_by_phase
 from ovor.report.vega import Chart
 from report import synthetic
+from tiny import NARROW
 
 LOADED = re.compile(
     r"""(?:src|href|action|data|poster|srcset)\s*=\s*["']?\s*(?:https?:)?//|@import|url\(\s*["']?\s*http"""
@@ -221,6 +222,31 @@ def test_every_method_and_five_seeds_fit_in_two_megabytes(tmp_path: Path) -> Non
     (group,) = report.contents
     assert [row["method"] for row in group.rows] == [run.name for run in runs]
     assert 0 < len(group.picked) <= 8
+
+
+TRAINED = ["apt", "apt+vor", "ssiat", "rsiat", "ease"]
+SOLVED = ["klda", "randumb", "fecam", "loranpac", "anacp", "shapes"]
+
+
+def test_runs_of_the_methods_after_the_paper_are_rows_with_their_figures(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    """Runs that were carried out, looked at from near."""
+    expected = {}
+    for name in (*TRAINED, *SOLVED):
+        method = name.removesuffix("+vor")
+        vor = tiny_run.vor if name.endswith("+vor") else None
+        run = replace(tiny_run, method=method, options=NARROW.get(method, {}), vor=vor, epochs=3)
+        expected[name] = execute(run, Folder(tmp_path / name), diagnostics=True)
+    report = make.of_folders([tmp_path])
+    found = {row["method"]: row for row in report.contents[0].rows}
+    assert set(found) == set(expected)
+    for name, result in expected.items():
+        row = found[name]
+        assert (row["A_T"], row["F_T"]) == tuple([result["metrics"][k]] for k in ("A_T", "F_T"))
+        assert row["errors"] == pytest.approx(row["errors_between"] + row["errors_within"])
+    assert ("apt+vor", "apt") in pairs_of(report)
+    assert {one["method"] for one in charts_of(report)["curves"].records} == set(expected)
 
 
 def test_names_are_only_text(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ovor.config import Run
+from ovor.config import Run, Transform
 from ovor.data import load_dataset
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
@@ -20,6 +20,7 @@ from ovor.presets import in_scenario, settings
 from ovor.report import charts, make, page, pictures
 from ovor.report.summary import measured, share
 from report import synthetic
+from small_texts import TICKETS, csv_of, text_folder
 
 
 def first_words(root: Path) -> str:
@@ -166,8 +167,8 @@ def test_of_one_seed_a_point_has_the_interval_of_its_images(tmp_path: Path) -> N
     assert first["low"] < result["accuracy"][0][0] < first["high"]
     assert 10 < first["high"] - first["low"] < 15  # of 200 images
     said = " ".join(words for section in content.sections for words in section.words)
-    assert "A task has 200 test images: by chance alone, a number of one seed is off by" in said
-    assert "One test image of a task is 0.5 points." in said
+    assert "A task has 200 test examples: by chance alone, a number of one seed is off by" in said
+    assert "One test example of a task is 0.5 points." in said
     assert (first["guessing"], curve[-1]["guessing"]) == (10, 1)
 
 
@@ -256,3 +257,24 @@ def axes(spec: Any) -> list[dict[str, Any]]:
         return []
     own = [spec] if "axis" in spec and "field" in spec else []
     return own + [found for part in spec.values() for found in axes(part)]
+
+
+def test_runs_on_texts_are_not_said_to_be_of_images(tmp_path: Path) -> None:
+    torn = TICKETS["account"]  # in two classes: some of them must be mistaken
+    csv_of(tmp_path / "tickets.csv", {**TICKETS, "other": torn})
+    backbone = f"text:{text_folder(tmp_path / 'small')}"
+    run = Run(
+        method="analytic",
+        data=f"texts:{tmp_path / 'tickets.csv'}",
+        backbone=backbone,
+        tasks=2,
+        transform=Transform(size=32),
+        threads=1,
+    )
+    execute(run, Folder(tmp_path / "run"), diagnostics=True)
+    (found,) = make.of_folders([tmp_path / "run"]).contents
+    words = [found.intro, *found.summary, *(line for part in found.sections for line in part.words)]
+    words += [table.caption for part in found.sections for table in part.tables]
+    words += [said for chart in found.charts for said in (chart.title, chart.alt)]
+    assert any("test examples" in said for said in words)
+    assert [said for said in words if "image" in said] == []

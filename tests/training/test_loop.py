@@ -163,6 +163,25 @@ def test_outliers_are_made_of_inference_features(tiny_run: Run, tmp_path: Path) 
         assert not torch.allclose(features[:8], learner.train().features(images))
 
 
+def test_outliers_of_apt_are_made_with_the_average_of_its_vectors(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    """A task trains its own vectors; what VOR tightens is the head of what inference sees."""
+    context, learner = prepare(replace(tiny_run, method="apt", options={"keep": 0.7}), tmp_path)
+    vectors = []
+    for task in (0, 1):
+        learner.begin_task(len(context.tasks[task].classes), (0, task))
+        with torch.no_grad():
+            vectors.append(learner.get_parameter("prompt.prompts.0").add_(2.0 * task).clone())
+    assert tiny_run.vor is not None
+    features, *_ = features_and_outliers(context, learner, Features(context), tiny_run.vor, 1, 0)
+    images, _ = next(iter(training_batches(context, 1, 0, 8)))
+    with torch.no_grad():
+        assert not torch.allclose(features[:8], learner.train().features(images))
+        learner.get_parameter("prompt.prompts.0").copy_(0.7 * vectors[0] + 0.3 * vectors[1])
+        torch.testing.assert_close(features[:8], learner.train().features(images))
+
+
 @pytest.mark.parametrize("refresh", ["epoch", "task"])
 def test_features_in_files_give_the_same_weights(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refresh: str

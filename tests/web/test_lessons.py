@@ -210,7 +210,7 @@ def left_behind(live: Live) -> list[str]:
     [
         (["owl"], {}, "There are 2 images and 1 labels"),
         (["owl", "owl", "owl"], {}, "There are 2 images and 3 labels"),
-        (["owl", "Unknown "], {}, "which is the answer for images of no class"),
+        (["owl", "Unknown "], {}, "which is the answer for what is of no class"),
         (["owl", " "], {}, "cannot be read on one line"),
         (["owl", "a\nb"], {}, "cannot be read on one line"),
         (["owl", "o" * 201], {}, "longer than 200 characters"),

@@ -1,5 +1,6 @@
 """The server keeps to its own description, whatever Schemathesis makes of it."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
@@ -14,6 +15,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from schemathesis.transport.serialization import Binary
 
 from ovor import Classifier
+from ovor.data.class_names import unreadable
+from ovor.web.bodies import on_one_line
 from small_texts import csv_of, text_folder
 
 from .live import Live, drawn, serving
@@ -120,3 +123,10 @@ def test_the_description_is_kept_with_texts(case: Any) -> None:
     complete_texts(case.body)
     form = "multipart" in str(case.media_type)  # in which everything is a text
     case.call_and_validate(timeout=30, excluded_checks=[negative_data_rejection] if form else [])
+
+
+def test_the_pattern_of_names_is_what_names_must_be() -> None:
+    pattern = re.compile(on_one_line())
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
+    names = [f"a{character}b" for character in characters]
+    assert [name for name in names if bool(pattern.search(name)) == bool(unreadable(name))] == []

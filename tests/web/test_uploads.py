@@ -148,7 +148,7 @@ def test_numbers_that_are_none_are_refused(live: Live, made: Path, tmp_path: Pat
     assert "not finite" in live.said()
     answer = live.predict(*drawn("banana", 1))
     assert (answer.status_code, answer.json()["version"]) == (200, 1)
-    assert correct(live, drawn("owl", 1)[0], "owl").status_code == 422
+    assert correct(live, drawn("owl", 1)[0], "owl").status_code == 409
     assert list(live.about()["lessons"][0]["classes"][0]) == [
         *("name", "images", "expected", "confused_with")
     ]

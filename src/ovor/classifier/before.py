@@ -52,7 +52,7 @@ def read_before(path: Path, expected: str) -> Model:
     if not expected or not kept.exists() or fingerprint(kept) != expected:
         raise OvorError(
             f"Nothing is kept of {path} before its last change, so it cannot be undone: take "
-            "images back with `ovor unlearn`, or use a copy of your own."
+            "back what it learned with `ovor unlearn`, or use a copy of your own."
         )
     return read_model(kept)
 

@@ -108,6 +108,7 @@ def collect(
         train_images=(0,) * work.task + (count,),
         test_images=(0,) * (work.task + 1),
         epochs=(0,) * (work.task + 1),
+        reads=work.learner.backbone.reads.many,
     )
     listen(begin)
     listen(MeansUpdated(work.task, min(count, found.done * work.batch)))
@@ -224,7 +225,7 @@ def resumed(work: Work, checkpoint: Path | None) -> Collected | None:
         )
     differs = {
         "past": "the model has changed since",
-        "lesson": "the images are not the same",
+        "lesson": "what is learned is not the same",
         "run": "it was begun with other settings",
         "once": "it was begun with or without `once`",
         "weights": "the weights are not the same",

@@ -68,8 +68,8 @@ def evaluate(
         "notes": list(known.notes),
     }
     if unknown is not None:
-        check_kind(unknown, reads)
-        others = reads.found(unknown)
+        check_kind(unknown, reads, columns)
+        others = reads.found(unknown, columns=columns)
         if not others:
             raise OvorError(
                 f"There is no {reads.one} in {unknown}: give some, or a folder with some."

@@ -194,9 +194,9 @@ def check_same(context: Context) -> None:
     about: dict[str, Any] = load_tensors(context.checkpoint)[1].get("about", {})
     differs = {
         "past": "the model has changed since",
-        "lesson": "the images are not the same",
+        "lesson": "what is learned is not the same",
         "run": "it was begun with other settings",
-        "hold_out": "another share of images was held out",
+        "hold_out": "another share was held out",
     }
     if "run" in about:  # as this version writes it: an older one may have had more options
         about["run"] = RUN.dump_python(RUN.validate_python(about["run"]), mode="json")

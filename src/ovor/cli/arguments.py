@@ -49,6 +49,13 @@ def parse(kind: type[Arguments], argv: list[str], more: str = "") -> Arguments:
 
     `NameArguments` are those of the command `name`; its help begins with their docstring.
     """
+    if "source" in kind.__annotations__ and unset(argv):  # it would be the folder where one is
+        sys.exit(
+            wrong_usage(
+                "ovor: An argument is empty, perhaps a variable of the shell that is not set: name "
+                "the model, and what is to be read."
+            )
+        )
     with drawing():  # its help has colours
         found = tyro.cli(
             kind,
@@ -59,6 +66,14 @@ def parse(kind: type[Arguments], argv: list[str], more: str = "") -> Arguments:
         )
     # The limits of numbers: tyro would report them in pydantic's words, in a box.
     return TypeAdapter(kind).validate_python(vars(found))
+
+
+def unset(argv: list[str]) -> bool:
+    """Tell whether an argument is empty that is not the value of a flag."""
+    return any(
+        not one and not last.startswith("-")
+        for last, one in zip(["", *argv[:-1]], argv, strict=True)
+    )
 
 
 def renames(given: Sequence[str]) -> dict[str, str]:

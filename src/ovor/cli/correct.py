@@ -6,7 +6,16 @@ from typing import Annotated
 import tyro
 
 import ovor
-from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, optional, parse
+from ovor.cli.arguments import (
+    Debug,
+    Device,
+    Json,
+    Model,
+    MovedBackbone,
+    TextColumn,
+    optional,
+    parse,
+)
 from ovor.cli.asking import Yes, confirmed
 from ovor.cli.changes import changed, show
 from ovor.cli.counting import Counting
@@ -29,6 +38,7 @@ class CorrectArguments:
     """the class that they are of; it may be a new one"""
     origin: Annotated[str | None, tyro.conf.arg(name="from"), optional("CLASS")] = None
     """the class that they were taught as, if they were taught"""
+    text_column: TextColumn = None
     yes: Yes = False
     backbone: MovedBackbone = None
     device: Device = "auto"
@@ -43,7 +53,8 @@ def correct_command(argv: list[str]) -> None:
     to, origin, items = arguments.to, arguments.origin, list[Item]()
 
     def correct(model: "ovor.Classifier") -> None:
-        items.extend(dict.fromkeys(given_items(arguments.images, model.reads)))  # each once
+        found = given_items(arguments.images, model.reads, (arguments.text_column, None))
+        items.extend(dict.fromkeys(found))  # each once
         confirmed(
             lambda yes: model.correct(items, to, from_=origin, yes=yes, listen=listen),
             arguments.yes,

@@ -15,9 +15,9 @@ from ovor.cli.arguments import Debug, Device, optional, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.report import write_report
 from ovor.config import Count, Positive, Run, Scenario, Shift
-from ovor.errors import OvorError
+from ovor.errors import MissingDataError, OvorError
 from ovor.experiments import grid, summary
-from ovor.experiments.executors.base import Executor, ExecutorError
+from ovor.experiments.executors.base import Executor
 from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.executors.ray import on_ray
 from ovor.experiments.executors.slurm import on_slurm
@@ -157,9 +157,7 @@ def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None
                 progress.done(f"{row.label}, seed {seed}", result)
     except KeyboardInterrupt:
         sys.exit(stopped("Stopped. The same command continues; --show prints what is there."))
-    except OvorError as error:
-        if arguments.data or isinstance(error, ExecutorError):
-            raise
+    except MissingDataError as error:
         hint = "With --data quickdraw the table runs on drawings, without a download."
         raise OvorError(f"{error} {hint}") from error
 

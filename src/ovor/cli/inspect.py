@@ -41,6 +41,7 @@ def inspection(path: Path) -> dict[str, Any]:
 
     model = read_model(path)
     about = model.about
+    reads = MODALITIES[about.backbone.reads]
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
@@ -52,14 +53,8 @@ def inspection(path: Path) -> dict[str, Any]:
             "reads": about.backbone.reads,
             "bundled": about.backbone.bundled,
         },
-        "seen": MODALITIES[about.backbone.reads].seen(about.run.transform),
-        "images": {
-            "size": about.run.transform.size or None,
-            "mean": about.run.transform.mean,
-            "std": about.run.transform.std,
-            "crop_pct": about.run.transform.crop_pct,
-            "interpolation": about.run.transform.interpolation,
-        },
+        "seen": reads.seen(about.run.transform),
+        about.backbone.reads: reads.numbers(about.run.transform),
         "numbers": numbers(model.state),
         "false_alarms": about.false_alarms,
         "exact": about.run.method == "analytic",

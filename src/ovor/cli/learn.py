@@ -37,7 +37,7 @@ from ovor.cli.lesson_words import (
 )
 from ovor.config import Count, Fraction, Positive
 from ovor.data.task_data import Lesson
-from ovor.data.texts import check_columns, kind_held
+from ovor.data.texts import check_shown, kind_held
 from ovor.errors import OvorError, one_line
 from ovor.experiments.progress import RunProgress
 from ovor.presets import ALIASES
@@ -87,7 +87,7 @@ class LearnArguments:
     once: bool = False
     """keep a digest of every image from now on, and leave out images that were learned before"""
     on_error: OnError = "stop"
-    """at an image that cannot be read: stop, or list it and go on without it"""
+    """at one that cannot be read: stop, or list it and go on without it"""
     dry_run: bool = False
     """show what would be learned, the memory and the time; learn nothing"""
     resume: bool = False
@@ -231,8 +231,8 @@ def open_model(arguments: LearnArguments) -> "ovor.Classifier":
     heads = arguments.num_heads or 0
     columns = (arguments.text_column, arguments.label_column)
     kind = kind_held(arguments.source, columns)
-    if arguments.backbone is None and kind is None:
-        check_columns(arguments.source, columns)
+    if arguments.backbone is None and kind is None and arguments.label is None:
+        check_shown(arguments.source, columns)
     model = new_classifier(
         arguments.backbone,
         arguments.method,

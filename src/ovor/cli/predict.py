@@ -13,7 +13,7 @@ import tyro
 
 from ovor.classifier.onnx import OnnxClassifier
 from ovor.classifier.prediction import Predictor, predict_readable, row
-from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, parse
+from ovor.cli.arguments import Debug, Device, Json, Model, MovedBackbone, TextColumn, parse
 from ovor.cli.exits import stopped, wrong_usage
 from ovor.cli.given_items import look_ahead
 from ovor.cli.imports import without_collecting
@@ -36,17 +36,18 @@ class PredictArguments:
     """image files; folders, with all that is below them; - for paths on standard input. For a model
     of texts: .txt files, folders of them, tables, a text of several words in quotes, or - for a
     text a line"""
+    text_column: TextColumn = None
     top: Count = 1
     """how many classes to name, the likeliest first"""
     on_error: Literal["row", "stop", "skip"] = "row"
-    """at an image that cannot be read: say why in its row, go on, and fail at the end (row); print
+    """at one that cannot be read: say why in its row, go on, and fail at the end (row); print
     nothing at all (stop); or leave it out with a line on stderr (skip)"""
     backbone: MovedBackbone = None
     device: Device = "auto"
     """where to compute"""
     json: Json = False
     jsonl: bool = False
-    """print a JSON value a line, as the images are computed"""
+    """print a JSON value a line, as they are computed"""
     debug: Debug = False
 
     @property
@@ -62,7 +63,7 @@ def predict_command(argv: list[str]) -> None:
         sys.exit(wrong_usage("ovor: --json prints one value and --jsonl many: choose one."))
     model = open_predictor(arguments.model, arguments.backbone, arguments.device)
     reads = model.reads
-    ahead, found = look_ahead(arguments.images, reads)
+    ahead, found = look_ahead(arguments.images, reads, (arguments.text_column, None))
     count = bad = long = 0
     try:
         for said in written(arguments, model, ahead, found):

@@ -60,7 +60,7 @@ def check_name(name: str, if_reserved: str, if_unreadable: str) -> None:
         raise OvorError(f"A class cannot be called {shortened(name)}, {wrong}: {if_unreadable}.")
     if forms(name) & forms(UNKNOWN):
         raise OvorError(
-            f"A class cannot be called {name!r}, which is the answer for images of no class: "
+            f"A class cannot be called {name!r}, which is the answer for what is of no class: "
             f"{if_reserved}."
         )
 

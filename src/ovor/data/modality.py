@@ -89,16 +89,23 @@ class Modality(ABC):
     def seen(transform: Transform) -> str:
         """Return in words how much of an item the network sees."""
 
+    @staticmethod
+    @abstractmethod
+    def numbers(transform: Transform) -> dict[str, Any]:
+        """Return the numbers by which an item becomes a view."""
+
     @abstractmethod
     def listed(self, given: Any) -> list[Item]:
         """List the single items of whatever Python was given."""
 
     @abstractmethod
-    def found(self, source: Any, name: str | None = None) -> list[Item]:
+    def found(
+        self, source: Any, name: str | None = None, columns: Columns = (None, None)
+    ) -> list[Item]:
         """List the items in a source; of a class, if it is named and the source tells classes."""
 
     @abstractmethod
-    def asked(self, given: str) -> Iterator[Found]:
+    def asked(self, given: str, columns: Columns = (None, None)) -> Iterator[Found]:
         """Yield what an argument of a command means, such as all in a folder."""
 
     @abstractmethod
@@ -195,13 +202,25 @@ class ImageModality(Modality):
         mean, std = (spaced(numbers) for numbers in (transform.mean, transform.std))
         return f"{size}, {transform.interpolation}, mean {mean}, std {std}"
 
+    @staticmethod
+    def numbers(transform: Transform) -> dict[str, Any]:
+        return {
+            "size": transform.size or None,
+            "mean": transform.mean,
+            "std": transform.std,
+            "crop_pct": transform.crop_pct,
+            "interpolation": transform.interpolation,
+        }
+
     def listed(self, given: Any) -> list[Picture]:
         return spread(given)
 
-    def found(self, source: Any, name: str | None = None) -> list[Picture]:
+    def found(
+        self, source: Any, name: str | None = None, columns: Columns = (None, None)
+    ) -> list[Picture]:
         return read_images(source, name)
 
-    def asked(self, given: str) -> Iterator[Found]:
+    def asked(self, given: str, columns: Columns = (None, None)) -> Iterator[Found]:
         return self.line(str(at_home(given)))
 
     def line(self, line: str) -> Iterator[Found]:

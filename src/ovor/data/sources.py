@@ -14,7 +14,7 @@ import numpy as np
 
 from ovor.data.base import Dataset
 from ovor.data.folders import folder
-from ovor.errors import OvorError
+from ovor.errors import MissingDataError, OvorError
 
 VARIABLE = "OVOR_DATA"
 DEFAULT = "~/.cache/ovor/data"
@@ -105,7 +105,7 @@ class Source:
         if place is not None:
             return place
         data = data_folder()
-        raise OvorError(
+        raise MissingDataError(
             f"{self.name} is not in {data}, which {held(data)} ({VARIABLE} names the "
             f"data folder, by default it is {DEFAULT}): {self.advice()}."
         )

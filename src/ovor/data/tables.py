@@ -52,6 +52,8 @@ class Sought:
     """columns whose text comes before that of the first, or stands for it where there is none"""
     labelled: bool = True
     """False: only items are wanted, and a label is of no use"""
+    may_be_empty: bool = False
+    """True: a row without an item is one like others, and who reads it says what is wrong"""
 
     def by(self, columns: tuple[str | None, str | None]) -> "Sought":
         """Return the same with the columns that somebody has named."""
@@ -65,7 +67,7 @@ class Sought:
 
 
 IMAGE_PATHS = Sought("image", "path", PATHS, LABELS)
-ANY_TEXTS = Sought("text", "text", TEXTS, TEXT_LABELS, BEFORE)
+ANY_TEXTS = Sought("text", "text", TEXTS, TEXT_LABELS, BEFORE, may_be_empty=True)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Row:
 
     line: int
     item: str
+    """of a text also empty, which is no reason to refuse the others"""
     label: str
     part: str
     """such as train or test; empty if the table has no such column"""
@@ -226,7 +229,7 @@ def _row(line: Line, columns: Columns, name: object, sought: Sought) -> Row:
     number, values = line
     at = f"Line {number} of {name}"
     said = [cell for column in columns.items if (cell := _cell(values.get(column)))]
-    if not said:
+    if not said and not sought.may_be_empty:
         raise OvorError(f"{at} has no {sought.one}: add it, or remove the line.")
     label = _cell(values.get(columns.label)) if columns.label else ""
     if columns.label and not label:

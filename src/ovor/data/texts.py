@@ -68,7 +68,7 @@ def read_texts(
             raise no_source(at_home(source))
         return from_memory(source, labels, part, spread_texts, sought)
     if isinstance(labels, str):
-        return _all_as(labels, path)
+        return _all_as(labels, path, columns)
     if path.is_dir():
         return from_folder(path, part, TEXT_FILES)
     if is_zip(path):
@@ -112,20 +112,29 @@ def by_rows(rows: list[Row], name: object, part: Part | None) -> Labelled:
     labels: dict[str, set[str]] = {}
     for row in rows:
         label = as_name(row.label)
-        groups.setdefault(label, []).append(row.item)
-        labels.setdefault(row.item, set()).add(label)
+        groups.setdefault(label, []).append(in_line(row, name))
+        if row.item:
+            labels.setdefault(row.item, set()).add(label)
     torn = [text for text, own in labels.items() if len(own) > 1]
     if torn:
         notes.append(
-            f"{len(torn):,} of the texts in {name} have more than one label, and count for each: "
-            f"look at {quoted(torn[0])} ({listed(sorted(labels[torn[0]]))})."
+            f"{len(torn):,} {'text' if len(torn) == 1 else 'texts'} in {name} with more than one "
+            "label, which count for each: look at "
+            f"{quoted(torn[0])} ({listed(sorted(labels[torn[0]]))})."
         )
     return dict(sorted(groups.items())), notes
 
 
-def _all_as(label: str, path: Path) -> Labelled:
+def in_line(row: Row, name: object) -> Text:
+    """Return the text of a line; without any, what says so with its number when it is read."""
+    if SOMETHING.search(row.item):
+        return row.item
+    return Content(f"The text in line {row.line} of {name}", b"")
+
+
+def _all_as(label: str, path: Path, columns: Named) -> Labelled:
     """Return one text, or all in a folder, a zip or a table, as texts of one class."""
-    items = find_texts(path)
+    items = find_texts(path, columns=columns)
     if not items:
         raise OvorError(f"There is no text in {path}: add some (.txt), or give another folder.")
     return {as_name(label): items}, []
@@ -152,13 +161,13 @@ def from_zip(archive: Path, part: Part, columns: Named) -> Labelled:
     return by_packed_folders(archive, shown, links, part, TEXT_FILES)
 
 
-def find_texts(source: Any, name: str | None = None) -> list[Text]:
+def find_texts(source: Any, name: str | None = None, columns: Named = (None, None)) -> list[Text]:
     """List the texts in whatever was given; of a class, if it is named and has any there."""
     path = at_home(source) if isinstance(source, str | Path) and is_place(source) else None
     if path is None:
         return spread_texts(source)
     if is_table(path.name) and path.is_file():
-        return _in_table(path, name)
+        return _in_table(path, name, columns)
     if name is not None and (path.is_dir() or is_zip(path)):
         groups, _ = read_texts(path, None, "train")
         if name not in groups:
@@ -171,12 +180,12 @@ def find_texts(source: Any, name: str | None = None) -> list[Text]:
     return [path]
 
 
-def _in_table(path: Path, name: str | None) -> list[Text]:
+def _in_table(path: Path, name: str | None, columns: Named) -> list[Text]:
     """List the texts of a table, which need have no labels unless a class is meant."""
-    sought, suffix = ANY_TEXTS.by((None, None)), path.suffix.lower()
+    sought, suffix = ANY_TEXTS.by(columns), path.suffix.lower()
     rows = read_table(content_of(path), path, suffix, sought.unlabelled() if not name else sought)
     if name is None:
-        return [row.item for row in rows]
+        return [in_line(row, path) for row in rows]
     groups, _ = by_rows(rows, path, "train")
     if name not in groups:
         raise OvorError(f"{path} has no line of {name!r}: its labels are {listed([*groups])}.")
@@ -227,7 +236,8 @@ def to_text(item: Any) -> str:
         text, name = decode(_beginning(item), item), item
     elif isinstance(item, Packed | Content):
         content = item.content() if isinstance(item, Packed) else item.content
-        text, name = decode(content[:READ], item), item
+        name = None if str(item) == IN_MEMORY else item
+        text = decode(content[:READ], name or f"a text {IN_MEMORY}")
     else:
         raise OvorError(
             f"A text cannot be a {type(item).__name__}: give a str, or the Path of a .txt file."
@@ -294,12 +304,20 @@ def kind_held(source: Any, columns: Named = (None, None)) -> str | None:
     return _by_names([path.name])
 
 
-def check_columns(source: Path, columns: Named) -> None:
-    """Say of a table that has neither paths nor texts, by their names, how it is read."""
+def check_shown(source: Path, columns: Named) -> None:
+    """Say of a source that shows neither images nor texts, by names alone, what can be given."""
     path = at_home(source)
     if is_table(path.name) and path.is_file():
         sought = ANY_TEXTS.by(columns)
         raise other_columns(content_of(path), path.name, path.suffix.lower(), sought)
+    if ADDRESS.match(str(source)):
+        raise missing(source)
+    if not is_zip(path):
+        raise OvorError(
+            f"{path} {held(path)}: give a folder with one folder of images, or of .txt files, per "
+            "class in it, a table of paths or texts with their labels (.csv, .tsv, .jsonl), or a "
+            "zip of either."
+        )
 
 
 def _in_columns(content: bytes, suffix: str, columns: Named) -> str | None:

@@ -46,6 +46,10 @@ class TextModality(Modality):
             f"up to {WINDOWS} windows of {transform.size or 'as many as it likes'} tokens, averaged"
         )
 
+    @staticmethod
+    def numbers(transform: Transform) -> dict[str, Any]:
+        return {"windows": WINDOWS, "tokens": transform.size or None}
+
     def __init__(self, tokenizer: bytes, padding: int = 0) -> None:
         """Take the content of a tokenizer.json, and the id that fills up what an export takes."""
         self.content, self.padding = tokenizer, padding
@@ -63,14 +67,16 @@ class TextModality(Modality):
     def listed(self, given: Any) -> list[Any]:
         return spread_texts(given)
 
-    def found(self, source: Any, name: str | None = None) -> list[Any]:
-        return list(find_texts(source, name))
+    def found(
+        self, source: Any, name: str | None = None, columns: Columns = (None, None)
+    ) -> list[Any]:
+        return list(find_texts(source, name, columns))
 
-    def asked(self, given: str) -> Iterator[Found]:
+    def asked(self, given: str, columns: Columns = (None, None)) -> Iterator[Found]:
         """Yield the text itself if it has more than one word, else those of a file or a folder."""
         if is_place(given):
             path = at_home(given)
-            items = find_texts(path)
+            items = find_texts(path, columns=columns)
             if not items:
                 yield given, OvorError(f"There is no text in {path}: add .txt files to it.")
             yield from ((quoted(item), item) for item in items)
@@ -103,6 +109,11 @@ class TextModality(Modality):
         guess = ".jsonl" if objects else ".csv"
         suffix = Path(name).suffix.lower() if is_table(name) else guess
         rows = read_table(content, name, suffix, sought)
+        for row in rows:
+            if not row.item:
+                raise OvorError(
+                    f"Line {row.line} of {name} has no text: add it, or remove the line."
+                )
         if labelled:
             rows, _ = rows_of_part(rows, name, "train")
         return [(row.item, row.label) for row in rows]

@@ -19,8 +19,8 @@ from ovor.errors import OvorError
 SHORTEST = 8  # tokens of a window
 OWN = 128  # tokens of a window, unless others are asked for, or half of what it has positions for
 # Tokens that a text is filled up to. Where these lie is part of a feature's last bits.
-LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-TOKENS = 256  # that go through the network together, if there are as many: more are no faster
+LENGTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512)
+TOKENS = 512  # that go through the network together, if there are as many: more are hardly faster
 AT_ONCE = 512  # texts that are sorted by length together
 
 

@@ -93,15 +93,24 @@ def chosen(way: Way, data: str, tasks: int, make: Make) -> Iterator[tuple[str, R
 
 def left_out(way: Way, method: str) -> bool:
     """Tell whether a method that could learn in a scenario is not run in it, to save time."""
+    from ovor.learners import at_once  # brings torch
+
     if way == PLAIN:
         return False
+    if at_once(method) and (way.one_by_one or way.scenario == "repetition"):
+        return True  # as in the usual one: it has all images at once, however they come
     return method in VARIANTS or method.endswith("+vor") or (way.one_by_one and method in TOO_LONG)
 
 
 def able(way: Way, run: Run) -> bool:
-    """Tell whether a method can learn in a scenario."""
-    from ovor.learners import check_scenario  # brings torch
+    """Tell whether a method can learn in a scenario; a head of one class has nothing to tell apart.
 
+    Its loss is zero, whatever the image.
+    """
+    from ovor.learners import check_scenario, takes_vor  # brings torch
+
+    if way.one_by_one and takes_vor(run.method):
+        return False
     try:
         check_scenario(way.of(run, run.tasks))
     except OvorError:

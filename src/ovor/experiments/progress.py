@@ -48,7 +48,8 @@ def work_per_image(run: Run) -> int:
 class Speed(ProgressColumn):
     def render(self, task: Row) -> Text:
         images, elapsed = task.fields["images"], task.elapsed
-        return Text(f"{images / elapsed:,.0f} img/s" if elapsed and images else "")
+        many = task.fields["reads"]
+        return Text(f"{images / elapsed:,.0f} {many}/s" if elapsed and images else "")
 
 
 class Live:
@@ -95,7 +96,7 @@ class RunProgress(Live):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.row = self.bar.add_task("starting", total=None, images=0, state="")
+        self.row = self.bar.add_task("starting", total=None, images=0, reads="", state="")
         self.tasks = 0
         self.images = 0
         self.accuracy = ""
@@ -109,7 +110,7 @@ class RunProgress(Live):
             case Note(text):
                 self.console.print(text, highlight=False, soft_wrap=True, markup=False)
             case ImageChecked(total):
-                self.bar.update(self.row, total=total, advance=1, description="checking images")
+                self.bar.update(self.row, total=total, advance=1, description="checking")
             case TrainStep() | HeadStep() | FeaturesExtracted() | MeansUpdated() | ImagesTested():
                 self.images += event.images
                 self.bar.update(
@@ -150,7 +151,7 @@ class RunProgress(Live):
         done = work(event.task)
         if event.epoch:
             done += train[event.task] * self.per_image * event.epoch // self.epochs
-        self.bar.update(self.row, total=work(self.tasks), completed=done)
+        self.bar.update(self.row, total=work(self.tasks), completed=done, reads=event.reads)
         if done:
             self.console.print(
                 f"continuing at {self.word} {event.task + 1}, epoch {event.epoch + 1}"

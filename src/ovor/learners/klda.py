@@ -64,9 +64,13 @@ class Klda(Fourier):
 
 
 def within(moments: Moments) -> Tensor:
-    """Return the covariance of images around the means of their classes."""
+    """Return the covariance of images around the means of their classes.
+
+    From its upper half: that is what files keep, and rounding may differ in the lower one.
+    """
     between = (moments.sums.T / moments.counts.clamp(min=1)) @ moments.sums
-    return (moments.second - between) / moments.images
+    upper = ((moments.second - between) / moments.images).triu()
+    return upper + upper.triu(1).T
 
 
 def discriminants(covariance: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:

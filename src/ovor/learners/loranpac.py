@@ -22,7 +22,8 @@ class LoRanPacOptions(FrozenOptions):
     projection: Count = 10_000
     """width of the random projection (the paper's E, which has 100,000)"""
     truncation: Annotated[float, Field(ge=0, lt=1)] = 0.25
-    """of the singular values, how many are cut off: there are as many as images"""
+    """of the singular values, how many are cut off: there are as many as images, or as the
+    projection is wide"""
     rank: Count = 2000
     """singular vectors that are kept at most, for the memory's sake"""
 
@@ -56,7 +57,8 @@ class LoRanPac(ClosedForm):
         h = self.project(features)
         self.sums.index_add_(1, labels, h.T)
         self.images = self.images + len(h)
-        most = round((1 - self.options.truncation) * float(self.images))
+        factors = min(float(self.images), len(self.basis))
+        most = round((1 - self.options.truncation) * factors)
         there = int(self.values.count_nonzero())
         old = self.basis[:, :there] * self.values[:there]
         basis, values = leading(torch.cat([old, h.T], 1), max(1, min(most, len(self.values))))

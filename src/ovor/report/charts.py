@@ -56,13 +56,13 @@ CAPTIONS = {
         "Matrix: accuracy in percent on a task (column) after a task (row).",
     ),
     "confusion": (
-        "Which task's images are taken for which task's",
-        "Matrix: percent of a task's test images (row) that are taken for a task's (column).",
+        "Which task's examples are taken for which task's",
+        "Matrix: percent of a task's test examples (row) that are taken for a task's (column).",
     ),
     "errors": (
         "Errors between tasks and within them",
-        "Bars: percent of test images taken for another task's class, or for a wrong one of their "
-        "own task's, by method.",
+        "Bars: percent of test examples taken for another task's class, or for a wrong one of "
+        "their own task's, by method.",
     ),
     "time": (
         "Time by phase",
@@ -70,8 +70,8 @@ CAPTIONS = {
     ),
     "energies": (
         "Energies of one task's head",
-        "Histograms: energies that the head of the middle task gives to its own test images, to "
-        "virtual outliers and to other tasks' test images.",
+        "Histograms: energies that the head of the middle task gives to its own test examples, "
+        "to virtual outliers and to other tasks' test examples.",
     ),
     "plane": (
         "Features and virtual outliers in a plane",
@@ -83,8 +83,8 @@ CAPTIONS = {
         "Points: A_T against the number of learned parameters, by method.",
     ),
     "work": (
-        "Work per image against accuracy",
-        "Points: A_T against multiply-accumulates per image, by method.",
+        "Work per example against accuracy",
+        "Points: A_T against multiply-accumulates per example, by method.",
     ),
 }
 MANY_POINTS = 10  # that an axis of changes spans at least, or chance alone would look like drift
@@ -192,7 +192,7 @@ def heat(records: Records, x: str, y: str, value: str, edges: Sequence[float]) -
 
 
 def error_bars(records: Records) -> Chart:
-    spec = bars(records, "percent", "test images (%)", "taken for", list(ERROR_WORDS.values()))
+    spec = bars(records, "percent", "test examples (%)", "taken for", list(ERROR_WORDS.values()))
     return Chart("errors", *CAPTIONS["errors"], records, spec)
 
 
@@ -288,7 +288,7 @@ def costs(records: Records) -> Chart:
 
 def work(records: Records) -> Chart:
     scale, axis = {"zero": True}, {**NO_GRID, "format": "~s", "tickCount": 6}
-    x = quantity("multiply-accumulates", "multiply-accumulates per image", scale, axis)
+    x = quantity("multiply-accumulates", "multiply-accumulates per example", scale, axis)
     return Chart("work", *CAPTIONS["work"], records, scatter(x), picks=True)
 
 

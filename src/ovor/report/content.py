@@ -28,9 +28,9 @@ class Content:
     sources: list[str]
     about: str = "What was run"
     intro: str = (
-        "A frozen network learns task after task of new classes, and keeps no image of the earlier "
-        "ones. In the end it is asked to name test images of all tasks, without being told which "
-        "task they are from."
+        "A frozen network learns task after task of new classes, and keeps no example of the "
+        "earlier ones. In the end it is asked to name test examples of all tasks, without being "
+        "told which task they are from."
     )
 
     @property

@@ -20,10 +20,10 @@ from ovor.report.vega import Records
 
 # By their names in closeup.json, in numbers.py and in drift.json.
 ENERGY_WORDS = {
-    "own": "its own test images",
+    "own": "its own test examples",
     "outliers": "virtual outliers",
-    "earlier": "earlier tasks' test images",
-    "later": "later tasks' test images",
+    "earlier": "earlier tasks' test examples",
+    "later": "later tasks' test examples",
 }
 PLANE_WORDS = {"features": "feature", "boundary": "boundary sample", "outliers": "outlier"}
 ERROR_WORDS = {

@@ -33,14 +33,14 @@ def accuracy(group: Group, table: Records, differences: Records, reference: str)
     many = any(len(row["seeds"]) > 1 for row in table)
     spread = "Each is the mean ± population standard deviation over the seeds." if many else ""
     words = [
-        "How good each method is after the last task. A_T is the share of test images that it "
-        "names right, as the mean over all tasks: more is better. F_T is how many points a task "
+        "How good each method is after the last task. A_T is the share of test examples that "
+        "it names right, as the mean over all tasks: more is better. F_T is how many points a task "
         f"has lost since it was known best: less is better. {spread}"
     ]
     if any(row["A_T_paper"] is not None for row in table) and not group.comparable:
         words.append(
             f"The paper has no figures for these data; those shown are of {group.where}, on other "
-            "images with another backbone: compare their order, not their height."
+            "data with another backbone: compare their order, not their height."
         )
     shown, drawn = [tables.accuracy_table(group, table)], []
     if differences:
@@ -72,11 +72,11 @@ def over_tasks(rows: list[Row]) -> Section:
     bar = (
         "a bar is from the least to the most of the seeds"
         if many
-        else "this is one seed, and a bar is the 95 % interval of as many test images"
+        else "this is one seed, and a bar is the 95 % interval of as many test examples"
     )
     words = (
-        "Each new task makes the question harder: more classes to choose from, and no old image "
-        "to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
+        "Each new task makes the question harder: more classes to choose from, and no old "
+        "example to look at. The line is the mean accuracy over the tasks so far, dashed with VOR; "
         f"{bar}. The dotted line at the bottom is guessing."
     )
     if len({len(row.results[0]["tasks"]) for row in rows}) > 1:
@@ -88,8 +88,8 @@ def over_tasks(rows: list[Row]) -> Section:
 def matrices(rows: list[Row]) -> Section:
     words = (
         "A row is a moment: after task t was learned. A column is a task: read down to see how it "
-        "fares while later ones are learned. Percent of its test images named right, mean over "
-        "seeds."
+        "fares while later ones are learned. Percent of its test examples named right, mean "
+        "over seeds."
     )
     chart, tasks = charts.matrix(records.matrix(rows)), task_classes(rows)
     named = [tables.task_table(tasks)] if tasks else []
@@ -104,7 +104,7 @@ def few_images(rows: list[Row]) -> list[str]:
     least = min(counts)
     low, high = wilson(least / 2, least)
     return [
-        f"A task has {least:,} test images{' or more' if max(counts) > least else ''}: by chance "
+        f"A task has {least:,} test examples{' or more' if max(counts) > least else ''}: by chance "
         f"alone, a number of one seed is off by up to {(high - low) / 2:.0f} points (95 %)."
     ]
 
@@ -112,7 +112,7 @@ def few_images(rows: list[Row]) -> list[str]:
 def one_image(rows: list[Row]) -> list[str]:
     """Say how coarse the accuracy of a task is."""
     counts = task_images(rows[0].runs[0], rows[0].diagnostics[0])
-    return [f"One test image of a task is {100 / min(counts):.1g} points."] if counts else []
+    return [f"One test example of a task is {100 / min(counts):.1g} points."] if counts else []
 
 
 def worst_classes(method: str, classes: list[ClassFigures], images: bool) -> Section | None:
@@ -122,10 +122,12 @@ def worst_classes(method: str, classes: list[ClassFigures], images: bool) -> Sec
         return None
     cards = [card_of(one, images) for one in worst[:WORST] if one.mistakes]
     words = [
-        "The classes that are named right least often, and what their images are taken for. A "
-        "class has few test images: the interval says how little is known of it."
+        "The classes that are named right least often, and what theirs are taken for. A class "
+        "has few test examples: the interval says how little is known of it."
     ]
-    if cards and images and not any(taken.pictures for card in cards for taken in card.taken):
+    recorded = any(mistake.examples for one in worst for mistake in one.mistakes)
+    shown = any(taken.pictures for card in cards for taken in card.taken)
+    if recorded and images and not shown:
         words.append("The images are not there any more, or have changed: names and counts alone.")
     table = tables.class_table(method, worst[:IN_TABLE])
     return Section(f"Worst classes of {method}", words, [table], cards=cards)
@@ -137,8 +139,8 @@ def confusion(rows: list[Row], table: Records) -> Section | None:
         return None
     words = [
         "The paper's argument: heads that were trained one by one have never met each other's "
-        "images, so most errors take an image for a class of another task. A row is the task that "
-        "an image is from, a column the task it was taken for; what is off the diagonal is such "
+        "examples, so most errors take one for a class of another task. A row is the task that "
+        "an example is from, a column the task it was taken for; what is off the diagonal is such "
         "confusion. But most classes are of other tasks: with wrong answers that are mere guesses, "
         "most errors would be between tasks too.",
         *by_chance(table),
@@ -164,7 +166,7 @@ def vor_effect(table: Records) -> list[str]:
     known = {row["method"]: row for row in table if row["errors"] is not None}
     pairs = [(row, known[f"{name}+vor"]) for name, row in known.items() if f"{name}+vor" in known]
     return [
-        f"{row['method']} names {row['errors']:.1f} % of the test images wrong, "
+        f"{row['method']} names {row['errors']:.1f} % of the test examples wrong, "
         f"{row['errors_between']:.1f} between tasks and {row['errors_within']:.1f} within; "
         f"with VOR {tight['errors']:.1f} %, {tight['errors_between']:.1f} between and "
         f"{tight['errors_within']:.1f} within."
@@ -180,9 +182,9 @@ def energies(rows: list[Row]) -> Section | None:
     tasks, middle = task_classes(rows), look["middle_task"]
     named = f" ({listing(tasks[middle], TASK_NAMES)})" if tasks else ""
     words = (
-        "Energy is how strongly a task's head claims an image: low means “this is one of mine”. "
-        f"Here the head of the middle task{named} looks at its own test images, at virtual "
-        "outliers made from its training features, and at test images of tasks before and after, "
+        "Energy is how strongly a task's head claims an example: low means “this is one of mine”. "
+        f"Here the head of the middle task{named} looks at its own test examples, at virtual "
+        "outliers made from its training features, and at those of tasks before and after, "
         "which it never met. VOR wants its own below tau current and outliers above tau outlier "
         "(dashed). All with the weights at the end of the run, of the first seed. Methods differ "
         "in the scale of their energies: compare within one."
@@ -209,7 +211,7 @@ def drift(rows: list[Row]) -> Section | None:
     if not changes:  # one task alone
         return None
     words = [
-        "If an image came with its task, would old tasks be forgotten? By how many points each "
+        "If an example came with its task, would old tasks be forgotten? By how many points each "
         "task's accuracy, with the task given, changed from when it was learned to the end. Near "
         "0: what is lost is lost to confusion between tasks, not to features that went bad.",
         *one_image(rows),
@@ -232,12 +234,12 @@ def drift(rows: list[Row]) -> Section | None:
 def cost(table: Records) -> Section:
     if len(table) == 1:
         macs = table[0]["macs"]
-        work = f", and {macs:,} multiplications to look at one image" if macs else ""
+        work = f", and {macs:,} multiplications to look at one example" if macs else ""
         learned = f"{table[0]['learnable_parameters']:,} numbers that training may change"
         return Section("Cost", [f"{learned}{work}."])
     words = (
         "What accuracy costs: numbers that training may change, ten times as many at every "
-        "tick, and multiplications to look at one image. Up and left is better; a triangle "
+        "tick, and multiplications to look at one example. Up and left is better; a triangle "
         "is with VOR."
     )
     found = records.costs(table)

@@ -100,7 +100,7 @@ def test_images(run: Finished, look: dict[str, Any] | None) -> int | None:
 
 
 def things(run: Finished) -> str:
-    return "drawings" if run.run.data in DRAWINGS else "test images"
+    return "drawings" if run.run.data in DRAWINGS else "test examples"
 
 
 def share(percent: float) -> str:

@@ -92,8 +92,8 @@ def verdict(found: dict[str, Any]) -> str:
 def error_table(table: Records) -> Table:
     return Table(
         "errors",
-        "Errors after the last task, in percent of all test images; the share between tasks is of "
-        "the errors, beside what guessing among the wrong classes would give",
+        "Errors after the last task, in percent of all test examples; the share between tasks is "
+        "of the errors, beside what guessing among the wrong classes would give",
         [
             "method",
             "errors (%)",
@@ -122,7 +122,7 @@ def task_table(tasks: list[list[str]]) -> Table:
 def class_table(method: str, classes: list[ClassFigures]) -> Table:
     """Return classes with what was right of them, and the interval that so few images leave."""
     learned = any(one.percent_learned is not None for one in classes)
-    headings = ["class", "test images", *["when learned (%)"] * learned, "at the end (%)"]
+    headings = ["class", "test examples", *["when learned (%)"] * learned, "at the end (%)"]
     rows = []
     for one in classes:
         low, high = one.interval

@@ -246,4 +246,5 @@ def beginning(context: Context, learner: Learner, position: Position) -> RunBegi
         train_images=tuple(len(task.train) for task in context.tasks),
         test_images=tuple(len(task.test) for task in context.tasks),
         epochs=tuple(learner.epochs(context.run, t) for t in range(len(context.tasks))),
+        reads=context.backbone.encoder.reads.many,
     )

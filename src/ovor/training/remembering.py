@@ -18,7 +18,7 @@ from ovor.data.cache import admitted, written
 from ovor.encoders.base import Encoder
 
 FOLDER = "~/.cache/ovor/features"
-SCHEMA = 4  # to be raised when an encoder makes other features of the same input
+SCHEMA = 5  # to be raised when an encoder makes other features of the same input
 
 
 class Remembering(Encoder):

@@ -43,7 +43,8 @@ def make_app(service: Service) -> Any:
     app = FastAPI(
         title="ovor",
         description="A classifier that learns new classes, lesson after lesson, and keeps no "
-        f"{service.reads.one}. The addresses /tasks… are older names of /lessons….",
+        f"{service.reads.one}. An image, in names and descriptions here, is what the model is "
+        "asked about: an image or a text. The addresses /tasks… are older names of /lessons….",
         version=version("ovor"),
         lifespan=lifespan,
         docs_url=None,  # they would load scripts from elsewhere

@@ -6,6 +6,7 @@ FastAPI would read a body of any size before it looks at it.
 import re
 from typing import Any
 
+from ovor.data.class_names import UNSEEN
 from ovor.errors import UNPRINTABLE
 
 MAX_EPOCHS = 1000
@@ -26,7 +27,8 @@ def on_one_line() -> str:
 
     Patterns of JSON Schema know no \\U, and no text has half a pair of surrogates.
     """
-    inside = UNPRINTABLE.pattern[1:-1].replace(r"\ud800-\udfff", "")
+    both = UNPRINTABLE.pattern[1:-1] + UNSEEN.pattern[1:-1]
+    inside = both.replace(r"\ud800-\udfff", "")
     inside = re.sub(r"\\U([0-9a-fA-F]{8})", lambda found: chr(int(found[1], 16)), inside)
     return f"^[^{inside}]*$"
 

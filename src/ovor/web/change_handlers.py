@@ -79,6 +79,12 @@ async def unlearn(service: Service, request: Request) -> dict[str, Any]:
 async def undo(service: Service) -> dict[str, Any]:
     """Go back to the model before its last change."""
     service.check_taught()
+    if not service.predictor.served.can_undo:
+        raise Refused(
+            409,
+            "Nothing is kept of the model before its last change, so it cannot be undone: take "
+            "back what it learned (POST /unlearn), or use a copy of your own.",
+        )
     await change(service, "undone: the last change", lambda model: model.undo())
     return described(service, True)
 

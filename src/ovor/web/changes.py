@@ -82,5 +82,8 @@ def replaced() -> OvorError:
 
 
 def refused(error: OvorError, settings: Settings) -> Refused:
-    """Return what a client is told who asked for what cannot be done."""
-    return Refused(422, for_clients(error, settings.model))
+    """Return what a client is told who asked for what cannot be done to the model as it is.
+
+    What was sent has been found good by then.
+    """
+    return Refused(409, for_clients(error, settings.model))

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ovor.data.modality import Modality
 from ovor.web.predictor import ServedModel
 from ovor.web.schemas import LimitsShown
 
@@ -15,11 +16,7 @@ def described(service: "Service", can_teach: bool) -> dict[str, Any]:
     model, exams = served.model, service.evaluation.results
     return {
         "name": service.settings.model.name,
-        "reads": {
-            "one": model.reads.one,
-            "many": model.reads.many,
-            "written": model.reads.written,
-        },
+        "reads": shown(model.reads),
         "method": model.run().name,
         "exact": served.exact,
         "backbone": model.network().name,
@@ -37,6 +34,11 @@ def described(service: "Service", can_teach: bool) -> dict[str, Any]:
         "learning": lesson.id if lesson else None,
         "inbox": len(service.inbox) if can_teach else None,
     }
+
+
+def shown(reads: Modality) -> dict[str, Any]:
+    """Return what a page must know of what a model is asked about."""
+    return {"one": reads.one, "many": reads.many, "written": reads.written}
 
 
 def lessons_of(served: ServedModel) -> list[dict[str, Any]]:

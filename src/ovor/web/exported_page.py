@@ -22,6 +22,7 @@ from ovor.classifier.encoder_export import export_encoder
 from ovor.classifier.file import DESCRIPTION
 from ovor.classifier.model import Classifier
 from ovor.errors import OvorError
+from ovor.web.described import shown
 from ovor.web.runtime_files import licence, pinned, runtime_files
 from ovor.web.settings import Limits
 
@@ -105,6 +106,7 @@ def about(model: Classifier, name: str, empty: bool, width: int) -> dict[str, An
         "encoder": {
             "name": network.name,
             "sha256": network.sha256,
+            "reads": shown(network.encoder.reads),
             "drawing": network.name == "embedded",
             "width": width,
             "size": transform.size,

@@ -204,7 +204,6 @@ FORGED: dict[str, tuple[Callable[[Tensors, Any], object], str]] = {
         lambda t, about: about["run"].update(method="oneprompt"),
         "the method 'oneprompt'",
     ),
-    "texts": (lambda t, about: about["backbone"].update(reads="texts"), "reads no images"),
     "tuned": (lambda t, about: about["run"]["options"].update(tuning="ssf"), "options"),
     "outliers": (lambda t, about: about["run"]["options"].update(outliers=0.1), "options"),
     "no class": (lambda t, about: about.update(tasks=[]), "knows no class"),
@@ -235,6 +234,22 @@ FORGED: dict[str, tuple[Callable[[Tensors, Any], object], str]] = {
 @pytest.mark.parametrize(("change", "words"), FORGED.values(), ids=FORGED.keys())
 def test_a_forged_file(device: Device, file: Path, change: Any, words: str) -> None:
     refused(device, changed(file, change), words)
+
+
+@pytest.mark.parametrize(("own", "other"), [("images", "texts"), ("texts", "images")])
+def test_what_a_page_reads_is_what_its_encoder_says(
+    device: Device, file: Path, own: str, other: str
+) -> None:
+    """No kind is written into the page: a model of another one than its own is refused."""
+
+    def of(kind: str) -> bytes:
+        return changed(file, lambda t, about: about["backbone"].update(reads=kind))
+
+    memory = device.memory(of(own))
+    with pytest.raises(SaidError, match=f"reads no {own}, and this page asks about nothing else"):
+        memory.do("merge", of(other))
+    features = np.random.default_rng(0).normal(size=(32, WIDTH)).astype(np.float32)
+    assert memory.learn(features, {"new": [30, 31]})["reads"] == own
 
 
 def test_a_wide_file_takes_no_memory(device: Device, file: Path) -> None:

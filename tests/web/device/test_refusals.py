@@ -43,7 +43,7 @@ REFUSALS: dict[str, tuple[Act, str, int]] = {
     "nothing": (lambda memory: memory.do("learn", []), "no image", 422),
     "learned already": (learn(ant=[0, 1]), "learned already", 422),
     "learned as another": (learn(cat=[0, 1], dog=NEW), "as another class", 422),
-    "a reserved name": (learn(unknown=NEW), "images of no class", 422),
+    "a reserved name": (learn(unknown=NEW), "what is of no class", 422),
     "other features": (with_features(np.ones(7)), "says nothing of use", 422),
     "features that are none": (with_features(np.full(24, np.nan)), "says nothing of use", 422),
     "no digests": (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from command import ovor
 from drawings import draw
@@ -17,6 +18,8 @@ from ovor.web import exported_page, runtime_files
 from ovor.web.exported_page import check_folder, export_page
 from ovor.web.npm_package import NpmPackage, PackageError
 from small_texts import text_folder
+
+from .conftest import visited
 
 pytestmark = pytest.mark.xdist_group("exported")
 
@@ -70,6 +73,20 @@ def test_nothing_names_a_host(drawings_page: Path) -> None:
 def test_runtime_comes_with_its_licence_and_version(drawings_page: Path) -> None:
     assert manifest(drawings_page)["runtime"] == "onnxruntime-web@1.30.0"
     assert "Microsoft Corporation" in (drawings_page / "runtime/LICENSE.txt").read_text()
+
+
+def test_the_encoder_says_what_the_page_is_asked_about(
+    browser: Browser, drawings_page: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(drawings_page, copy)
+    said = manifest(copy)
+    assert said["encoder"]["reads"] == {"one": "image", "many": "images", "written": False}
+    said["encoder"]["reads"] = {"one": "sound", "many": "sounds", "written": False}
+    said["about"]["backbone"]["reads"] = "sounds"
+    (copy / "manifest.json").write_text(json.dumps(said))
+    with visited(browser, copy) as page:
+        expect(page.locator('[data-word="many"]').first).to_have_text("sounds")
 
 
 def test_a_model_goes_with_its_page_and_its_name(

@@ -93,6 +93,22 @@ def test_the_keyboard_is_enough_to_select_name_and_teach(show: Open) -> None:
     assert len(calls(page, "inboxTeach")[0]["ids"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("held", "then"),
+    [
+        (".waiting input >> nth=1", ".waiting input >> nth=1"),
+        (".group .check input >> nth=1", ".group .check input >> nth=1"),
+        (".waiting input >> nth=4", ".group .check input >> nth=0"),  # it is gone
+    ],
+)
+def test_looking_again_leaves_the_keyboard_where_it_is(show: Open, held: str, then: str) -> None:
+    page = show(view="inbox", inbox=an_inbox(train=3, fish=2))
+    page.locator(held).focus()
+    page.evaluate("window.stub.inbox.images.pop(); dispatchEvent(new Event('hashchange'))")
+    expect(page.locator(".waiting")).to_have_count(4)
+    expect(page.locator(then)).to_be_focused()
+
+
 def test_images_are_thrown_away(show: Open) -> None:
     page = show(view="inbox", inbox=an_inbox(train=2))
     page.locator(".waiting input").first.check()

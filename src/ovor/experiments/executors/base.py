@@ -6,11 +6,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ovor.config import Run
-from ovor.errors import OvorError
-
-
-class ExecutorError(OvorError):
-    """The cluster cannot be used as it was asked for; the runs themselves are not to blame."""
 
 
 @dataclass(frozen=True)

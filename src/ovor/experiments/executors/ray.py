@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.executors import remote
-from ovor.experiments.executors.base import Died, Executor, ExecutorError, Outcome
+from ovor.experiments.executors.base import Died, Executor, Outcome
 
 # No usage statistics; and Ray would say on stdout, where results go, that a worker died.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
@@ -71,7 +72,7 @@ class RayExecutor:
             return remote.result_of(ray.get(task))
         except RayTaskError as error:
             if isinstance(error.cause, ImportError):
-                raise ExecutorError(
+                raise OvorError(
                     f"A worker of the Ray cluster has no module {error.cause.name}: install the "
                     "same ovor on all machines."
                 ) from None
@@ -122,7 +123,7 @@ def connect(address: str, jobs: int | None) -> None:
     try:
         import ray
     except ImportError:
-        raise ExecutorError("Ray is not installed: pip install 'ovor[ray]'.") from None
+        raise OvorError("Ray is not installed: pip install 'ovor[ray]'.") from None
     if address not in ("local", "auto"):
         check_address(address)
     new: dict[str, Any] = {
@@ -139,25 +140,23 @@ def connect(address: str, jobs: int | None) -> None:
         )
     except (Exception, SystemExit) as error:
         if "AuthenticationError" in traceback.format_exc():
-            raise ExecutorError(
+            raise OvorError(
                 f"The Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token, and "
                 "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as where it was started."
             ) from None
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ExecutorError(f"No Ray cluster at {address} ({reason}): {START}.") from error
+        raise OvorError(f"No Ray cluster at {address} ({reason}): {START}.") from error
 
 
 def check_address(address: str) -> None:
     """Refuse an address at which nobody listens, without the warnings that Ray would print."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise ExecutorError(
-            f"--ray takes local, auto or HOST:PORT of the head node, not {address}."
-        )
+        raise OvorError(f"--ray takes local, auto or HOST:PORT of the head node, not {address}.")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
-        raise ExecutorError(f"No Ray cluster answers at {address} ({error}): {START}.") from None
+        raise OvorError(f"No Ray cluster answers at {address} ({error}): {START}.") from None
 
 
 def check_size(cpus: int, gpus: float) -> None:
@@ -166,7 +165,7 @@ def check_size(cpus: int, gpus: float) -> None:
 
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
-        raise ExecutorError(
+        raise OvorError(
             f"No machine of the Ray cluster has the {cpus} CPU and {gpus:g} GPU of a run: choose "
             "fewer --workers, other --gpus-per-run, or --device cpu."
         )

@@ -18,7 +18,6 @@ from uuid import uuid4
 from ovor.config import RUN, Run
 from ovor.errors import OvorError
 from ovor.events import WorkerStarts
-from ovor.experiments.executors.base import ExecutorError
 from ovor.experiments.folder import Folder
 from ovor.experiments.grid import execute_one
 
@@ -86,7 +85,7 @@ def result_of(response: Response) -> dict[str, Any]:
 
 def execute_request(request: Request, node: str) -> dict[str, Any]:
     if request["ovor"] != version("ovor"):
-        raise ExecutorError(
+        raise OvorError(
             f"There is ovor {version('ovor')} here, and {request['ovor']} where the grid was "
             "started: install the same on all machines."
         )
@@ -108,7 +107,7 @@ def wait_for_marker(marker: Path, end: float) -> None:
     """Refuse a machine that does not see the marker by then: file systems show new files late."""
     while not marker.exists():
         if time.monotonic() > end:
-            raise ExecutorError(
+            raise OvorError(
                 f"{marker.parent} is not the folder that the grid was started with: choose an "
                 "--out that all machines share under the same path."
             )

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ovor.config import Run
+from ovor.errors import OvorError
 from ovor.experiments.executors import remote
-from ovor.experiments.executors.base import Died, Executor, ExecutorError, Outcome
+from ovor.experiments.executors.base import Died, Executor, Outcome
 
 DEFAULTS = {"time": "24:00:00", "mem": "8G", "job_name": "ovor"}
 ASK = 30  # seconds between questions to SLURM about jobs that left no result
@@ -41,9 +42,7 @@ class SlurmExecutor:
             job = self.submitit.submit(work, self.shared.request(run, path, vor_cache))
         except (FailedJobError, FailedSubmissionError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise ExecutorError(
-                f"SLURM did not take the job ({reason}): mend the options."
-            ) from error
+            raise OvorError(f"SLURM did not take the job ({reason}): mend the options.") from error
         self.running[job] = path
 
     def ended(self, seconds: float) -> Iterator[tuple[Path, Outcome]]:
@@ -85,9 +84,9 @@ def submitit_executor(folder: Path) -> Any:
     try:
         import submitit
     except ImportError:
-        raise ExecutorError("submitit is not installed: pip install 'ovor[slurm]'.") from None
+        raise OvorError("submitit is not installed: pip install 'ovor[slurm]'.") from None
     if not shutil.which("sbatch") or not shutil.which("srun"):
-        raise ExecutorError("There is no SLURM on this machine (no sbatch): start on a login node.")
+        raise OvorError("There is no SLURM on this machine (no sbatch): start on a login node.")
     return submitit.SlurmExecutor(folder)
 
 

@@ -23,6 +23,7 @@ const WHERE = {
 const inWords = (image) =>
   image.label === "unknown" ? `unknown – most like ${image.likeliest}` : `${image.label}? ${percent(image.confidence)}`;
 
+const every = () => [...groups.map(({ all }) => all), ...boxes];
 const chosen = () => boxes.filter((box) => box.checked);
 const ids = () => chosen().map((box) => box.value);
 
@@ -53,7 +54,7 @@ function picture(image) {
 /** A card for images that are alike, or for those that are like no other. */
 function groupCard(title, hint, images) {
   const first = boxes.length;
-  const all = el("input", { type: "checkbox" });
+  const all = el("input", { type: "checkbox", value: `group of ${images[0].id}` });
   const card = el(
     "section",
     { class: "group", "aria-label": title },
@@ -105,11 +106,16 @@ function update() {
   byId("inbox-all").textContent = count === boxes.length && count ? "Select none" : "Select all";
 }
 
+/** Show what waits; what was selected stays so, and who is among it with the keyboard stays there. */
 function show(found) {
   const kept = new Set(ids());
-  [boxes, groups, last] = [[], [], null];
-  byId("inbox-groups").replaceChildren(...cardsOf(found));
+  const list = byId("inbox-groups");
+  const held = list.contains(document.activeElement) ? document.activeElement.value : null;
+  const before = last?.value;
+  [boxes, groups] = [[], []];
+  list.replaceChildren(...cardsOf(found));
   for (const box of boxes) box.checked = kept.has(box.value);
+  last = boxes.find(({ value }) => value === before) ?? null;
   byId("inbox-where").replaceChildren(...WHERE[found.kept]());
   byId("inbox-work").hidden = !boxes.length;
   byId("inbox-empty").hidden = boxes.length > 0;
@@ -117,6 +123,7 @@ function show(found) {
   badge.hidden = !boxes.length;
   badge.textContent = boxes.length ? ` ${boxes.length}` : "";
   update();
+  if (held !== null) (every().find(({ value }) => value === held) ?? every()[0] ?? byId("tab-inbox")).focus();
 }
 
 let asking = false;

@@ -35,6 +35,7 @@ function moveTab(event) {
   event.preventDefault();
   const name = views().at(to % views().length);
   location.hash = name;
+  showView(); // the event of it comes later, perhaps after the next key
   byId(`tab-${name}`).focus();
 }
 

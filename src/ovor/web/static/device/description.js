@@ -162,9 +162,6 @@ function checkMethod(found, run) {
     const name = shortened(found.method + (run.has("vor") ? "+vor" : ""));
     throw new Refused(`This file was made with the method ${name}, which this page cannot use: take one of the method analytic.`);
   }
-  if (found.reads !== "images") {
-    throw new Refused("This file is of a model that reads no images, and this page shows it nothing else: use ovor itself.");
-  }
   const options = optionsOf(found);
   if (options.get("tuning") !== "none" || options.get("outliers") !== 0) {
     throw new Refused("This file was made with options that this page does not know (tuning, outliers): use ovor itself.");
@@ -178,8 +175,16 @@ function optionsOf({ words }) {
   return new Map(Object.entries(OPTIONS).map(([name, usual]) => [name, asNumber(given.get(name) ?? usual)]));
 }
 
+/** Refuse a model of something else than what is given to it here, such as texts where it is `reads`, images. */
+export function checkReads(about, reads) {
+  if (about.reads !== reads) {
+    throw new Refused(`This file is of a model that reads no ${reads}, and this page asks about nothing else: use ovor itself.`);
+  }
+}
+
 /** Refuse what was learned with another network or otherwise: its features mean something else. */
 export function checkAlike(one, other) {
+  checkReads(other, one.reads);
   if (one.backbone.sha256 !== other.backbone.sha256) {
     const [own, given] = [one.backbone.name, other.backbone.name];
     const which = own === given ? `another version of ${given}` : `${given}, and this page has ${own}`;

@@ -162,7 +162,7 @@ export class Memory {
     const { state, report } = enough(() => taught(this.kernel, this.#state, classes, options));
     await settle();
     this.#become(state);
-    return report;
+    return { reads: this.about.reads, ...report };
   }
 
   /** Refuse names that no class can have, and ask about those that are much like known ones. */

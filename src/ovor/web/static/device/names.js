@@ -24,7 +24,7 @@ export function checkName(name) {
   if (wrong) throw new Refused(`A class cannot be called ${shortened(name)}, ${wrong}: choose another name.`);
   const reserved = forms(UNKNOWN);
   if ([...forms(name)].some((form) => reserved.has(form))) {
-    const why = "which is the answer for images of no class: choose another name";
+    const why = "which is the answer for what is of no class: choose another name";
     throw new Refused(`A class cannot be called ${quoted(name)}, ${why}.`);
   }
 }

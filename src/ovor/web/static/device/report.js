@@ -20,7 +20,6 @@ export function lessonReport({ shares, rows, names, counts, where, taught }) {
   const answers = shares.map(argmax);
   const right = rows.filter((row, i) => answers[i] === row).length;
   return {
-    reads: "images",
     by: "leave-one-out",
     judged: rows.length,
     expected: percent(right, rows.length),

@@ -1,6 +1,7 @@
 // What a server would do, in a worker of the page: the model, its encoder, lessons, and what waits.
 
 import { decoded } from "./decode.js";
+import { checkReads } from "./description.js";
 import { bytesOf, Encoder } from "./encoder.js";
 import { Refused } from "./errors.js";
 import { Lesson } from "./lesson.js";
@@ -31,6 +32,7 @@ export class Service {
   static async open(base, tell = () => {}) {
     const manifest = JSON.parse(new TextDecoder().decode(await bytesOf(base, "manifest.json")));
     const memory = manifest.model ? await Memory.open(await bytesOf(base, manifest.model)) : Memory.empty(manifest.about);
+    checkReads(memory.about, manifest.encoder.reads.many);
     return new Service(manifest, base, memory, tell);
   }
 
@@ -51,6 +53,7 @@ export class Service {
     return {
       ...this.memory.model(),
       name: this.name,
+      reads: encoder.reads,
       backbone: encoder.name,
       drawing: encoder.drawing,
       image_size: encoder.size,

@@ -1,0 +1,193 @@
+"""The field's table, run by run: docs/results/field-quickdraw.json; docs/field.md shows it.
+
+python -m docs.field                         the runs that the file lacks, as `ovor grid field`
+python -m docs.field --methods ranpac slca   does them; each is written down as it ends, so that it
+                                             can be stopped, and continued on another machine
+python -m docs.field --known FILE            first take runs of the same settings from a table that
+                                             `ovor grid --json` wrote, all but the first seed's:
+                                             their bytes are not in it
+
+After them come a few runs that `ovor grid field` does not have: closed-form methods with as many
+depths of the network as `analytic` reads, and `analytic` with its output alone, as they have it.
+
+A run has the name that `ovor grid` gives its folder, which is made of all its settings: other
+settings, such as a method tuned anew, are other runs.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from ovor.config import Run
+from ovor.experiments.executors.local import on_this_machine
+from ovor.experiments.grid import folder_of, run_on
+from ovor.experiments.summary import as_markdown as as_tables
+from ovor.experiments.summary import passes_of
+from ovor.experiments.tables import Row, sections
+from ovor.presets import settings
+
+FILE = Path(__file__).parent / "results/field-quickdraw.json"
+SEEDS = (0, 1, 2, 3, 4)
+DEPTHS = {"analytic": 1, "loranpac": 4, "klda": 4, "randumb": 4, "fecam": 4, "anacp": 4}
+Record = dict[str, Any]  # of a run: its figures
+Records = dict[str, Record]  # by the run's name
+
+
+def execute(run: Run, path: Path, _: Path | None) -> dict[str, Any]:
+    """Do one run in a worker, without what only a report shows."""
+    from ovor.experiments import runner  # brings torch
+    from ovor.experiments.folder import Folder
+
+    return runner.execute(run, Folder(path))
+
+
+def measured(methods: list[str], seeds: list[int], out: Path, jobs: int) -> None:
+    """Do the runs that are not written down, the first seed's before the next one's."""
+    rows = rows_of(methods)
+    for seed in seeds:
+        there = kept()
+        todo = [row for row in rows if named(row, seed) not in there]
+        for row, _, result in run_on(on_this_machine(jobs, execute), todo, [seed], out):
+            size = folder_of(out, row, seed).weights.stat().st_size
+            keep({named(row, seed): record(row, result, size)})
+            print(f"{named(row, seed)}: {result['metrics']['A_T']:.2f}", flush=True)
+
+
+def rows_of(methods: list[str]) -> list[Row]:
+    parts = sections("field", ["quickdraw"], [], methods)[1]
+    more = [row for row in depth_rows() if not methods or row.run.method in methods]
+    return [row for part in parts for row in part.rows] + more
+
+
+def depth_rows() -> list[Row]:
+    """Return the methods that read features, each with the depths that it has not by itself."""
+    found = []
+    for method, depths in DEPTHS.items():
+        run = settings("quickdraw", method)
+        said = "the output alone" if depths == 1 else f"{depths} depths"
+        found.append(
+            Row(f"{method}, {said}", replace(run, options={**run.options, "depths": depths}))
+        )
+    return found
+
+
+def record(row: Row, result: dict[str, Any], size: int) -> Record:
+    return {
+        "A_T": round(result["metrics"]["A_T"], 3),
+        "F_T": round(result["metrics"]["F_T"], 3),
+        "seconds": result["seconds"],
+        "core_seconds": result["core_seconds"],
+        "bytes": size,
+        "passes": passes_of(row.run, result["tasks"]),
+        "learnable_parameters": result["learnable_parameters"],
+        "backbone": result["backbone"]["sha256"],
+    }
+
+
+def named(row: Row, seed: int) -> str:
+    return folder_of(Path(), row, seed).path.name
+
+
+def kept() -> Records:
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def keep(new: Records) -> None:
+    FILE.write_text(json.dumps(dict(sorted((kept() | new).items())), indent=1) + "\n")
+
+
+def of_table(path: Path) -> Records:
+    """Return the runs of a table that `ovor grid --json` wrote."""
+    found = {}
+    for row in (row for part in json.loads(path.read_text())["sections"] for row in part["rows"]):
+        for place, name in enumerate(row["runs"]):
+            figures = {key: row[key][place] for key in ("A_T", "F_T", "seconds")}
+            same = {key: row[key] for key in ("learnable_parameters", "backbone")}
+            found[name] = {**figures, **same, "from": path.name}
+    return found
+
+
+def as_sections(found: Records) -> list[dict[str, Any]]:
+    """Return the table as `ovor grid field` has it, of the runs that are written down."""
+    return [
+        {
+            "title": part.title,
+            "way": part.way,
+            "rows": [as_row(row, found) for row in part.rows],
+        }
+        for part in sections("field", ["quickdraw"], [], [])[1]
+    ]
+
+
+def as_row(row: Row, found: Records) -> dict[str, Any]:
+    names = {seed: name for seed in SEEDS if (name := named(row, seed)) in found}
+    runs = [found[name] for name in names.values()]
+    lists = {
+        key: [run[key] for run in runs if key in run]
+        for key in ("A_T", "F_T", "seconds", "core_seconds", "bytes")
+    }
+    passes = next((run["passes"] for run in runs if "passes" in run), None)
+    return {
+        "label": row.label,
+        "runs": list(names.values()),
+        "seeds": list(names),
+        **lists,
+        "passes": passes,
+    }
+
+
+def as_depths(found: Records) -> str:
+    """Return a table of the same methods with one depth and with four."""
+    plain = {row.label: row for row in sections("field", ["quickdraw"], [], [])[1][0].rows}
+    lines = ["|  | its output alone | four depths |", "|---|---|---|"]
+    for row in depth_rows():
+        pair = [plain[row.run.method], row]
+        cells = [of_seeds(as_row(one, found)["A_T"]) for one in pair]
+        alone, several = reversed(cells) if DEPTHS[row.run.method] == 1 else cells
+        lines.append(f"| {row.run.method} | {alone} | {several} |")
+    return "\n".join(lines) + "\n"
+
+
+def of_seeds(values: list[float]) -> str:
+    if not values:
+        return "..."
+    few = "" if len(values) == len(SEEDS) else f" ({len(values)} of {len(SEEDS)} seeds)"
+    deviation = f" ± {pstdev(values):.1f}" if len(values) > 1 else ""
+    return f"{fmean(values):.1f}{deviation}{few}"
+
+
+def as_markdown(found: Records) -> str:
+    """Return the table, and above it how much of it is done if not all is."""
+    parts = as_sections(found)
+    rows = [row for part in parts for row in part["rows"]]
+    done, all_of_them = sum(len(row["seeds"]) for row in rows), len(rows) * len(SEEDS)
+    said = (
+        f"**Under way: {done} of {all_of_them} runs are done.** A figure without a deviation is of "
+        "one seed.\n\n"
+    )
+    return (said if done < all_of_them else "") + as_tables(parts, "field")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/field"), help="folder of the runs")
+    parser.add_argument("--methods", nargs="+", default=[], help="these rows alone")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--known", type=Path, help="a table with runs of the same settings")
+    arguments = parser.parse_args()
+    if arguments.known:
+        own = {named(row, seed) for row in rows_of([]) for seed in SEEDS[1:]}
+        keep({k: v for k, v in of_table(arguments.known).items() if k in own and k not in kept()})
+    measured(arguments.methods, arguments.seeds, arguments.out, arguments.jobs)
+    print(as_markdown(kept()))
+
+
+if __name__ == "__main__":
+    main()

