@@ -63,14 +63,20 @@ def test_a_rank_that_hangs_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def stop_while_another_is_busy(ranks: Ranks, folder: Path, how: str) -> None:
-    """End the middle rank while the last one computes for longer than DEAD_AFTER."""
+    """End the middle rank while the last one computes for longer than DEAD_AFTER.
+
+    If it ends `early`, it has given no sign of life before.
+    """
 
     def abort(error: Exception) -> NoReturn:
         raise AssertionError
 
+    if ranks.rank == 1 and how == "early":
+        os.kill(os.getpid(), signal.SIGKILL)
     try:
         with heartbeat.heartbeat(ranks, abort):
-            dist.barrier()
+            if how != "early":
+                dist.barrier()
             if ranks.rank == 2:
                 time.sleep(3 * heartbeat.DEAD_AFTER)
             if ranks.rank == 1 and how == "killed":
@@ -85,7 +91,11 @@ def stop_while_another_is_busy(ranks: Ranks, folder: Path, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "sentence"),
-    [("killed", "Process 2 of 3 died"), ("raised", "Process 2 of 3 has stopped: no such image")],
+    [
+        ("killed", "Process 2 of 3 died"),
+        ("early", "Process 2 of 3 died"),
+        ("raised", "Process 2 of 3 has stopped: no such image"),
+    ],
 )
 def test_a_busy_rank_still_learns_what_happened(how: str, sentence: str, tmp_path: Path) -> None:
     with suppress(ProcessExitedException):

@@ -66,9 +66,8 @@ class Heartbeat:
 
     def _beat(self, number: int) -> None:
         """Write this rank's beat, and read the others' and the reason of one that stopped."""
-        names = [f"beat {rank}" for rank in range(self.ranks.size)]
-        self.store.set(names[self.ranks.rank], str(number))
-        found, now = self.store.multi_get(names), time.monotonic()
+        self.store.set(f"beat {self.ranks.rank}", str(number))
+        found, now = self._beats(), time.monotonic()
         # After a pause of its own, as by Ctrl-Z, this rank has heard nobody: all count from now.
         paused = now - self.changed[self.ranks.rank] > LOST_AFTER / 2
         for rank, beat in enumerate(found):
@@ -80,6 +79,20 @@ class Heartbeat:
                 self.peer_stopped = PeerStoppedError(reason)
                 self.store.add("readers", 1)
             self.heard.set()
+
+    def _beats(self) -> list[bytes]:
+        """Return every rank's last beat, of those that had none yet b"".
+
+        To ask for one that was never written would wait for it, and a rank may die before.
+        """
+        names = [f"beat {rank}" for rank in range(self.ranks.size)]
+        there = [
+            name
+            for name, beat in zip(names, self.beats, strict=True)
+            if beat or self.store.check([name])
+        ]
+        found = dict(zip(there, self.store.multi_get(there), strict=True))
+        return [found.get(name, b"") for name in names]
 
     def _silent(self, seconds: float) -> list[int]:
         """Return the other ranks without a beat for that long, the longest first.
