@@ -74,7 +74,10 @@ OWN: dict[str, list[Options]] = {
         {"options.sigma": (1.0, 4.0, 16.0)},
     ],
     "rsiat": [{"lr": (3e-3, 1e-2, 3e-2)}, {"options.adapter_rate": (1.0, 100.0, 1000.0)}],
-    "ease": [{"options.adapter_rate": (1.0, 100.0, 300.0, 1000.0)}],
+    "ease": [
+        {"options.adapter_rate": (1.0, 100.0, 300.0, 1000.0)},
+        {"options.others": (0.01, 0.03, 0.1)},
+    ],
 }
 
 
