@@ -130,7 +130,7 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
         **EVERY_TASK,
         **{"lr": 0.01, "options": {"warm_up": 1, "code": 96, "adapter_rate": 1.0}},
     },
-    "ease": {**EVERY_TASK, "lr": 0.1, "options": {"adapter_rate": 1.0}},
+    "ease": {**EVERY_TASK, "lr": 0.1, "options": {"adapter_rate": 1.0, "others": 0.01}},
     "linear": {"lr": 0.003},
     "l2": {"lr": 0.01, "options": {"slowdown": 0.01, "weight": 1.0}},
     "a-prompt": {"lr": 0.01, "options": {"slowdown": 0.01}},
