@@ -1,4 +1,4 @@
-"""The field on photographs: docs/results/field-photos.json. It is in no document yet.
+"""The field on photographs: docs/results/field-photos.json; docs/field.md shows it.
 
 python -m docs.field_photos                    the runs that the file lacks, each written down as it
 python -m docs.field_photos --methods shapes   ends: methods that need no more than features, since

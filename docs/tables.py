@@ -24,6 +24,7 @@ from docs import (
     browser,
     doubt,
     field,
+    field_photos,
     older,
     own_method,
     photos,
@@ -94,7 +95,7 @@ def scripted() -> dict[str, tuple[str, str]]:
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
     `docs.older`, `docs.own_method`, `docs.text`, `docs.text_depths`, `docs.doubt`, `docs.browser`,
-    `docs.field` and `docs.photos --measure`.
+    `docs.field`, `docs.field_photos` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -114,6 +115,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "text-depths": ("text.md", text_depths.as_markdown(kept("text-depths"))),
         "field": ("field.md", field.as_markdown(kept("field-quickdraw"))),
         "field-depths": ("field.md", field.as_depths(kept("field-quickdraw"))),
+        "field-photos": ("field.md", field_photos.as_markdown(kept("field-photos"))),
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
