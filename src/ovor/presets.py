@@ -73,9 +73,9 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "adam-ssf": FIRST_TASK,
     "ranpac": FIRST_TASK,
     "slca": {"lr": 0.01, "schedule": "step"},
-    "apt": {"lr": 0.004, "epochs": 30},
+    "apt": {"lr": 0.004, "epochs": 30, "batch_size": 64},
     "ssiat": FIRST_TASK,
-    "rsiat": {"lr": 0.007, "schedule": "cosine", "batch_size": 48, "epochs": 30},
+    "rsiat": {"lr": 0.0067, "schedule": "cosine", "batch_size": 48, "epochs": 30},
     "ease": {**FIRST_TASK, "lr": 0.025},
     "a-prompt": {"lr": 0.01, "schedule": "step"},
     "l2": {"lr": 5e-5},
@@ -83,19 +83,25 @@ METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "joint": {"lr": 5e-5},
 }
 RANPAC_SSF = {"options": {"tuning": "ssf"}}
+# EASE's authors ran what they released, where all other adapters share one weight.
+EASE = {"among": "all"}
 # RSIAT's authors searched all of its settings for each data set; to two digits, where the options'
-# defaults are those of ImageNet-R.
+# defaults are those of ImageNet-R. The first task has one rate everywhere.
+RSIAT_IMAGENET_R = {"first_lr": 0.01, "align_lr": 0.0067}
 RSIAT_CIFAR = {
+    **{"first_lr": 0.01, "align_lr": 0.018},
     **{"weight_decay": 1.7e-4, "later": 3.0, "scale": 40.0, "margin": 0.1, "steer": 0.2},
     **{"apart": 0.5, "warm_up": 7, "hold": 1.0, "orthogonal": 0.4, "code": 256},
     **{"projector_slowdown": 0.03, "projector_decay": 2.9e-3},
 }
 RSIAT_CUB = {
+    **{"first_lr": 0.01, "align_lr": 0.038},
     **{"weight_decay": 3.4e-6, "later": 1.5, "scale": 20.0, "margin": 0.1, "steer": 0.2},
     **{"apart": 1.0, "warm_up": 9, "hold": 1.5, "orthogonal": 0.75, "code": 768},
     **{"projector_slowdown": 2.6, "projector_decay": 9.4e-5},
 }
 RSIAT_IMAGENET_A = {
+    **RSIAT_IMAGENET_R,
     **{"weight_decay": 5.9e-7, "later": 0.75, "scale": 30.0, "margin": 0.3, "steer": 1.0},
     **{"apart": 1.0, "warm_up": 3, "orthogonal": 6.0, "code": 128},
     **{"projector_slowdown": 0.047, "projector_decay": 2.4e-5},
@@ -152,20 +158,23 @@ DATA_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "adam-adapter": {"lr": 0.05, "batch_size": 24, "options": {"weight_decay": 5e-3}},
         "ranpac": RANPAC_SSF,
         "apt": {"lr": 0.003, "options": {"keep": 0.8}},
-        "ease": {"lr": 0.05, "batch_size": 16, "options": {"weight_decay": 5e-3}},
+        "rsiat": {"options": RSIAT_IMAGENET_R},
+        "ease": {"lr": 0.05, "batch_size": 16, "options": {**EASE, "weight_decay": 5e-3}},
     },
     "imagenet-a": {
         "ranpac": RANPAC_SSF,
+        "ssiat": {"options": {"margin": 0.3}},
         "rsiat": {"epochs": 20, "options": RSIAT_IMAGENET_A},
-        "ease": {"lr": 0.05, "batch_size": 32, "options": {"weight_decay": 5e-3}},
+        "ease": {"lr": 0.05, "batch_size": 32, "options": {**EASE, "weight_decay": 5e-3}},
     },
     "cifar-100": {
         "rsiat": {"lr": 0.018, "batch_size": 64, "epochs": 10, "options": RSIAT_CIFAR},
+        "ease": {"options": EASE},
     },
     "cub-200": {
         "apt": {"lr": 0.02, "epochs": 25},
         "rsiat": {"lr": 0.038, "batch_size": 128, "epochs": 20, "options": RSIAT_CUB},
-        "ease": {"lr": 0.008, "batch_size": 32, "options": {"others": 0.05}},
+        "ease": {"lr": 0.008, "batch_size": 32, "options": {**EASE, "others": 0.05}},
     },
     **dict.fromkeys((*TEXTS, "texts"), TEXT_METHODS),
 }

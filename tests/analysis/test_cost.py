@@ -248,8 +248,11 @@ def test_notes_are_of_the_rows_shown(table: dict[str, Any]) -> None:
     assert "includes the cosine head of the first task, 20 x 768 + 1" in words
     assert "slca's second head" in words
     assert "in ease once a task" in words
-    assert "Nothing in analytic" in words
+    assert (
+        "Nothing in analytic, shapes, simplecil, loranpac, klda, randumb, fecam and anacp" in words
+    )
     words = " ".join(text_of(cost_table.cost_table(SMALL, ["analytic"])).split())
+    assert "Nothing in analytic: what classifies" in words
     assert "cosine head" not in words
     words = " ".join(text_of(cost_table.cost_table(SMALL, ["l2p"])).split())
     assert "adam" not in words

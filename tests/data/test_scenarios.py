@@ -12,6 +12,7 @@ from ovor.config import Run
 from ovor.data.base import Dataset
 from ovor.data.scenarios import arrange, class_sizes, mislabelled, returning, unequal
 from ovor.data.tasks import Part, Task, split, task_sizes
+from ovor.errors import OvorError
 
 SEEDS = st.integers(0, 2**40)
 
@@ -147,6 +148,12 @@ def test_as_many_labels_are_wrong_as_asked_for() -> None:
     assert np.array_equal(second.train.labels, plain[1].train.labels)
     other = arrange(plain, Run(label_noise=0.1, seed=1))
     assert not np.array_equal(other[0].train.labels, first.train.labels)
+
+
+def test_wrong_labels_are_refused_where_every_class_comes_alone() -> None:
+    alone = split(dataset(3, [*range(3)] * 5, []), range(3), (1, 1, 1))
+    with pytest.raises(OvorError, match="one class alone: make fewer tasks"):
+        arrange(alone, Run(label_noise=0.1))
 
 
 def test_a_wrong_label_stays_wrong_when_its_image_returns() -> None:

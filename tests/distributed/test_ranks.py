@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from ovor import learners
 from ovor.config import Npos, Run
 from ovor.data.batches import Batches
 from ovor.distributed.ranks import ALONE, Ranks
@@ -128,6 +129,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "coda-p": {"ortho": 0.1},  # a penalty that is no mean over images
     "l2": {"weight": 1.0},  # another
     "linear": {},
+    "analytic": {},
     "simplecil": {},
     "adam-adapter": {},
     "ranpac": {"projection": 20},
@@ -145,7 +147,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "rsiat": {"samples": 20, "warm_up": 1},
     "ease": {},
 }
-UNTRAINED = ("simplecil", "loranpac", "klda", "randumb", "fecam", "anacp", "shapes")
+# One of a kind is enough: what these tune, where they prompt, or a penalty that l2 has, is all that
+# differs from another.
+ALIKE = {
+    *("oneprompt-deep", "adam-finetune", "adam-vpt-shallow", "adam-vpt-deep", "adam-ssf"),
+    *("finetune", "joint"),
+}
+UNTRAINED = ("analytic", "simplecil", "loranpac", "klda", "randumb", "fecam", "anacp", "shapes")
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +232,10 @@ class Done(dict[int, Path]):
 @pytest.fixture(scope="module")
 def done(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(tiny_run, tmp_path_factory.mktemp("done"))
+
+
+def test_every_method_or_one_of_its_kind_is_run_by_several_processes() -> None:
+    assert {name.split()[0] for name in METHODS} | ALIKE == set(learners.METHODS)
 
 
 @pytest.mark.parametrize("size", SIZES)

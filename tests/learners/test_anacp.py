@@ -113,12 +113,14 @@ def test_more_classes_than_numbers_and_classes_alike_have_prototypes() -> None:
     torch.testing.assert_close(moved[3], moved[5])
 
 
+@pytest.mark.parametrize("separation", [1.0, 0.5])
 @pytest.mark.parametrize("tasks", [[[0, 1], [2, 3]], [[0], [1, 2, 3]]])
 def test_each_head_is_ridge_regression_to_the_prototypes_of_all_classes(
-    tasks: list[list[int]], tiny_backbone: str
+    tasks: list[list[int]], separation: float, tiny_backbone: str
 ) -> None:
-    learner = as_anacp(teach(build("anacp", tiny_backbone, **SMALL), LESSONS, tasks))
-    targets = apart(means(), covariance(), 1.0).numpy()[LESSONS.labels]
+    built = build("anacp", tiny_backbone, **SMALL, separation=separation)
+    learner = as_anacp(teach(built, LESSONS, tasks))
+    targets = apart(means(), covariance(), separation).numpy()[LESSONS.labels]
     assert len(learner.lifting) == 2
     assert not torch.equal(learner.lifting[0], learner.lifting[1])
     for lifting, contrast in zip(learner.lifting, learner.contrast, strict=True):

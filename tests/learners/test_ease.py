@@ -4,6 +4,7 @@ import copy
 from contextlib import nullcontext
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -75,9 +76,12 @@ def test_means_are_measured_where_images_were_and_put_together_where_they_were_n
                 np.testing.assert_allclose(found[task][row, number], expected, 1e-3, 1e-4)
 
 
+@pytest.mark.parametrize(("among", "other"), [("each", 0.1), ("all", 0.05)])
 @torch.no_grad()
-def test_logits_are_cosines_and_those_of_other_adapters_count_less(tiny_backbone: str) -> None:
-    learner = build(tiny_backbone, others=0.1)
+def test_logits_are_cosines_and_those_of_other_adapters_count_less(
+    among: str, other: float, tiny_backbone: str
+) -> None:
+    learner = build(tiny_backbone, others=0.1, among=among)
     teach(learner, TASKS)
     images = torch.cat([IMAGES[0][:2], IMAGES[5][:2]])
     seen = [network(images).double().numpy() for network in learner.networks]
@@ -87,7 +91,7 @@ def test_logits_are_cosines_and_those_of_other_adapters_count_less(tiny_backbone
         for mean in means.double().numpy():
             for i in range(4):
                 for number in range(3):
-                    weight = 1.0 if number == task else 0.1
+                    weight = 1.0 if number == task else other
                     expected[i, column] += weight * cosine(seen[number][i], mean[number])
             column += 1
     found = learner.logits(learner.features(images))

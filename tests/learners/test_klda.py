@@ -74,6 +74,25 @@ def test_randumb_is_the_mahalanobis_distance_with_a_shrunk_covariance(
 
 
 @pytest.mark.parametrize("method", ["klda", "randumb"])
+def test_the_kernel_is_as_wide_as_the_first_tasks_features_differ(
+    method: str, tiny_backbone: str
+) -> None:
+    learner = teach(build(method, tiny_backbone, projection=30, gamma=0.3), LESSONS, TASKS)
+    assert isinstance(learner, Fourier)
+    first = LESSONS.of([0, 1])[0].numpy()
+    assert np.isclose(float(learner.gamma), 0.3 / (first.shape[1] * first.var()))
+
+
+def test_randumb_takes_features_of_a_network_as_they_are_if_asked(tiny_backbone: str) -> None:
+    learner = teach(build("randumb", tiny_backbone, projection=0), LESSONS, TASKS)
+    means, apart = around_means(LESSONS.features.numpy(), LESSONS.labels.numpy())
+    covariance, _ = oas(apart, assume_centered=True)
+    expected = -squared_distances(ASKED.features.numpy(), means, covariance) / 2 / means.shape[1]
+    found = learner.logits(ASKED.features).numpy()
+    np.testing.assert_allclose(differences(found), differences(expected), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["klda", "randumb"])
 def test_a_kernel_tells_apart_what_no_line_can(method: str, tiny_backbone: str) -> None:
     """A class around another, in all directions: class means are the same."""
     draw = torch.Generator().manual_seed(3)

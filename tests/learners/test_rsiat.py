@@ -1,6 +1,8 @@
 """RSIAT against its paper's formulas: steering by pairs, the projector, what holds the features."""
 
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ from torch import Tensor
 
 from ovor.config import Run
 from ovor.encoders import load_backbone
+from ovor.events import EpochEnds, Event
+from ovor.experiments.folder import Folder
+from ovor.experiments.runner import execute
 from ovor.learners import build_learner
 from ovor.learners.rsiat import Projector, Rsiat, steering
 from tiny import batches_of
@@ -104,6 +109,44 @@ def test_at_the_start_of_a_task_nothing_holds(tiny_backbone: str) -> None:
     learner = build(tiny_backbone, 2, samples=5, hold=1e3, orthogonal=0.0)
     loss = learner.class_loss(learner.features(IMAGES), LABELS)
     torch.testing.assert_close(learner.loss(IMAGES, LABELS), loss, rtol=1e-4, atol=1e-4)
+
+
+def test_the_projector_begins_every_task_as_the_identity(tiny_backbone: str) -> None:
+    learner = build(tiny_backbone, 2, samples=5)
+    assert learner.projector is not None
+    with torch.no_grad():
+        for parameter in learner.projector.parameters():
+            parameter += 0.1
+    features = draw(3, 64)
+    assert not torch.allclose(learner.projector(features), features)
+    learner.end_task(batches_of([(IMAGES, LABELS)]), (0, 1))
+    learner.begin_task(2, (0, 2))
+    assert torch.equal(learner.projector(features), features)
+
+
+def test_the_first_task_may_have_a_rate_of_its_own(tiny_backbone: str) -> None:
+    for tasks, factor in ((1, 0.5), (2, 1.0)):
+        learner = build(tiny_backbone, tasks, samples=5, first_lr=0.01)
+        assert learner.optimizer(Run(lr=0.02)).param_groups[0]["factor"] == factor
+
+
+def test_a_run_warms_steering_up(tiny_run: Run, tmp_path: Path) -> None:
+    """In the first epoch it has no weight, so that its weight changes nothing of that one."""
+    runs = [
+        replace(
+            tiny_run,
+            **{"method": "rsiat", "vor": None, "epochs": 2},
+            options={"samples": 5, "warm_up": 2, "steer": weight},
+        )
+        for weight in (0.0, 5.0)
+    ]
+    losses = []
+    for number, run in enumerate(runs):
+        events: list[Event] = []
+        execute(run, Folder(tmp_path / str(number)), events.append)
+        losses.append([e.loss for e in events if isinstance(e, EpochEnds) and e.task == 0])
+    assert losses[0][0] == losses[1][0]
+    assert losses[0][1] != losses[1][1]
 
 
 def test_projector_and_adapters_have_rates_of_their_own(tiny_backbone: str) -> None:

@@ -65,6 +65,22 @@ def test_the_head_knows_angles_alone() -> None:
     torch.testing.assert_close(head(features).detach(), expected[:, [0, 2, 3, 4]])
 
 
+def test_a_task_learns_by_its_own_classes_with_scale_and_margin(tiny_backbone: str) -> None:
+    learner = build(tiny_backbone, scale=7.0, margin=0.3, samples=5)
+    teach(learner, [0, 1], 0)
+    learner.begin_task(2, (0, 1))
+    with torch.no_grad():
+        features = learner.features(IMAGES[2])
+        found = learner.loss(IMAGES[2], torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1]))
+    own = learner.head.tasks[1].detach()  # labels count from the task's first class on
+    cosines = torch.cosine_similarity(features[:, None], own[None], dim=-1).double().numpy()
+    expected = []
+    for row, label in zip(cosines, [0, 1, 1, 0, 1, 0, 0, 1, 1], strict=True):
+        logits = 7 * (row - 0.3 * np.eye(2)[label])
+        expected.append(np.log(np.exp(logits).sum()) - logits[label])
+    np.testing.assert_allclose(found, np.mean(expected), rtol=1e-4)
+
+
 @pytest.mark.parametrize("floor", [0.0, 1e-5])
 @pytest.mark.parametrize("sigma", [0.5, 4.0])
 def test_the_shift_is_the_mean_movement_weighted_by_distance(sigma: float, floor: float) -> None:
@@ -90,8 +106,11 @@ def test_a_class_far_from_all_images_moves_as_the_nearest_or_by_the_floor_as_the
     torch.testing.assert_close(shift(old, new, far[None], 1.0, 1e-5)[0], (new - old).mean(0))
 
 
-def test_means_move_by_what_the_new_images_show_and_covariances_stay(tiny_backbone: str) -> None:
-    learner = build(tiny_backbone, align_epochs=0, sigma=4.0)
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_means_move_by_what_the_new_images_show_and_covariances_stay(
+    floor: float, tiny_backbone: str
+) -> None:
+    learner = build(tiny_backbone, align_epochs=0, sigma=4.0, floor=floor)
     teach(learner, [0, 1], 0)
     before = copy.deepcopy(learner)
     teach(learner, [2, 3], 1, move=0.3)
@@ -100,11 +119,14 @@ def test_means_move_by_what_the_new_images_show_and_covariances_stay(tiny_backbo
         old, new = before.features(images), learner.features(images)
     torch.testing.assert_close(learner.old_features(images), old)
     assert (new - old).norm(dim=1).mean() > 0.1  # the adapters did move
-    moved = shift(old, new, before.means[0], 4.0)
+    moved = shift(old, new, before.means[0], 4.0, floor)
     torch.testing.assert_close(learner.means[0], before.means[0] + moved, rtol=1e-4, atol=1e-5)
     assert torch.equal(learner.roots[0], before.roots[0])
     expected = torch.stack([new[:9].mean(0), new[9:].mean(0)])
     torch.testing.assert_close(learner.means[1], expected, rtol=1e-4, atol=1e-5)
+    for root, images in zip(learner.roots[1], new.split(9), strict=True):
+        covariance = np.cov(images.double().numpy().T) + 1e-4 * np.eye(new.shape[1])
+        np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-3, atol=1e-5)
 
 
 def test_with_sigma_zero_means_stay(tiny_backbone: str) -> None:

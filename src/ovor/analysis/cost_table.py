@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ovor.analysis.cost import VIT_B, Cost, Setting, measure, vit_macs
-from ovor.learners import LEARNERS, METHODS, options_type
+from ovor.learners import LEARNERS, METHODS, listed, options_type
 from ovor.learners.aper import FirstTaskTuning
 from ovor.paper import paper
 from ovor.presets import ALIASES
@@ -153,8 +153,11 @@ def notes(table: dict[str, Any]) -> list[str]:
             f" In adam-* and ranpac that includes the cosine head of the first task, {size}, "
             "although it classifies nothing later."
         )
-    if "analytic" in shown:
-        lines[0] += " Nothing in analytic: its head is solved from sums, which are stored."
+    if solved := [name for name, count in shown.items() if not count]:
+        lines[0] += (
+            f" Nothing in {listed(solved, 'and')}: what classifies follows from sums and means, "
+            "which are stored."
+        )
     if "ease" in shown:
         lines[0] += " In ease, of all tasks' adapters and of the heads that they learn with."
     if "slca" in shown:
@@ -167,7 +170,7 @@ def notes(table: dict[str, Any]) -> list[str]:
         "FLOPs as the paper counts them: multiply-accumulates at inference, LayerNorm at 5 an "
         f"element; the ViT alone has {table['backbone_gflops']:.3f} G.",
         "in ovor: the last block for the CLS token only, unless the method reads the others too "
-        "(analytic), the image embedded once where a query needs a pass of its own.",
+        "(analytic, shapes), the image embedded once where a query needs a pass of its own.",
         f"Ratios are to {UNIT}.",
     ]
     if any(row["paper"] for row in table["methods"]):

@@ -12,6 +12,7 @@ import numpy as np
 from ovor.config import Run
 from ovor.data.base import Integers
 from ovor.data.tasks import Part, Task
+from ovor.errors import OvorError
 
 # The first number of every seed sequence, going on from those of loader.py.
 SIZES, KEPT, RETURNS, WRONG = 3, 4, 5, 6
@@ -29,6 +30,11 @@ def arrange(tasks: Tasks, run: Run, sizes: Sequence[int] = ()) -> Tasks:
         tasks = unequal(tasks, *run.imbalance, seed=run.seed)
     if run.label_noise:
         sizes = sizes or [len(task.classes) for task in tasks]
+        if max(sizes) == 1:
+            raise OvorError(
+                "--label-noise mistakes classes of one task for each other, and here every task "
+                "has one class alone: make fewer tasks, or leave it out."
+            )
         tasks = mislabelled(tasks, run.label_noise, run.seed, sizes)
     return returning(tasks, run.seed) if run.scenario == "repetition" else tasks
 

@@ -11,7 +11,7 @@ CANNOT, NOT_YET = "-", "..."
 Lines = list[tuple[str, ...]]
 
 
-def field_lines(sections: list[dict[str, Any]]) -> tuple[tuple[str, ...], Lines]:
+def field_lines(sections: list[dict[str, Any]], data: str) -> tuple[tuple[str, ...], Lines]:
     """Return headings and cells; a scenario that no section has, has no column."""
     by_way = {part["way"]: {row["label"]: row for row in part["rows"]} for part in sections}
     ways = [way for way in WAYS if way.name in by_way]
@@ -21,7 +21,7 @@ def field_lines(sections: list[dict[str, Any]]) -> tuple[tuple[str, ...], Lines]
     lines = []
     for label in labels:
         row = usual.get(label) or next(rows[label] for rows in by_way.values() if label in rows)
-        cells = [accuracy(by_way[way.name].get(label), way, label) for way in ways]
+        cells = [accuracy(by_way[way.name].get(label), way, data, label) for way in ways]
         lines.append((label, *costs(row), mean(row["F_T"]), *cells))
     return headings, lines
 
@@ -62,7 +62,7 @@ def mean(values: list[float], form: str = ".1f") -> str:
     return f"{np.mean(values):{form}}" if values else NOT_YET
 
 
-def accuracy(row: dict[str, Any] | None, way: Any, label: str) -> str:
+def accuracy(row: dict[str, Any] | None, way: Any, data: str, label: str) -> str:
     """Write A_T over the seeds, or whether the method cannot or was left out."""
     if row is not None:
         values = row["A_T"]
@@ -70,7 +70,7 @@ def accuracy(row: dict[str, Any] | None, way: Any, label: str) -> str:
         return f"{np.mean(values):.1f}{deviation}" if values else NOT_YET
     if left_out(way, label.removesuffix("+vor")) or label.endswith("+vor"):
         return ""
-    return "" if able(way, settings("quickdraw", label)) else CANNOT
+    return "" if able(way, settings(data, label)) else CANNOT
 
 
 def field_notes(sections: list[dict[str, Any]]) -> list[str]:

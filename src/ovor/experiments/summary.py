@@ -189,7 +189,7 @@ def tables_of(
     """Return title, headings and cells of each table: one a section, and one for all the field."""
     if measure == "field":
         data = str(sections[0]["title"]).rpartition(", ")[0]
-        return [(f"The field on {data}", *field_lines(sections))]
+        return [(f"The field on {data}", *field_lines(sections, data))]
     parts = [(part, *lines_of(part, measure)) for part in sections]
     return [(title_of(part, headings), headings, lines) for part, headings, lines in parts]
 

@@ -99,8 +99,9 @@ def check_scenario(run: Run) -> None:
         )
 
 
-def listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def listed(names: list[str], word: str = "or") -> str:
+    *others, last = names
+    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 def options_type(method: str) -> type:

@@ -5,7 +5,7 @@ of that adapter's own classes, by how alike they are in the old one's features. 
 through the network as often as there were tasks.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +30,10 @@ class EaseOptions(AdapterOptions):
     """learning rate of the adapters over that of the head; in few steps on a small network they
     hardly move at the same one"""
     others: Annotated[float, Field(ge=0)] = 0.1
-    """the paper's alpha: weight of all other adapters' cosines beside those of a class's own"""
+    """the paper's alpha: weight of the other adapters' cosines beside those of a class's own"""
+    among: Literal["each", "all"] = "each"
+    """whether each of the others has that weight, as in the paper, or all of them share it, as
+    released"""
 
 
 class Ease(Learner):
@@ -111,7 +114,10 @@ class Ease(Learner):
         """Return the logits of a task's classes: cosines, most of all by its own adapter."""
         means = F.normalize(self.means[number], dim=-1)  # classes, networks, D
         seen = F.normalize(features.view(-1, *means.shape[1:]), dim=-1)
-        weights = torch.full((means.shape[1], 1), self.options.others, device=means.device)
+        others = self.options.others
+        if self.options.among == "all":
+            others /= max(1, means.shape[1] - 1)
+        weights = torch.full((means.shape[1], 1), others, device=means.device)
         weights[number] = 1
         return (weights * seen).flatten(1) @ means.flatten(1).T
 

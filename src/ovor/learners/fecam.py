@@ -125,8 +125,8 @@ def inverse_root(covariance: Tensor) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if failed:
         raise OvorError(
-            "The covariance of a class cannot be inverted, as it has too few images for so little "
-            "shrinkage: choose a larger --method.variance."
+            "The covariance of a class cannot be inverted: it has too few images for so little "
+            "shrinkage, or too large a --method.correlation. Choose a larger --method.variance."
         )
     eye = torch.eye(len(factor), dtype=factor.dtype)
     inverse: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)

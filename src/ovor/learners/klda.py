@@ -1,7 +1,7 @@
 """KLDA: discriminant analysis of random Fourier features (Momeni, Mazumder and Liu, 2025).
 
 Class means and one covariance that all classes share; a class is a Gaussian in the space of an RBF
-kernel. Several draws of the features may vote (the paper's KLDA-E).
+kernel.
 """
 
 from typing import ClassVar
@@ -37,15 +37,17 @@ class Fourier(LiftedMoments):
     gamma: Tensor  # ()
 
     def lifted_width(self) -> int:
-        return self.options.projection  # type: ignore[no-any-return]
+        return self.options.projection or self.width
 
     def begin(self, seed: tuple[int, ...]) -> None:
         super().begin(seed)
         draw = generator(*seed, WEIGHTS)
-        self.directions, self.phases = draw_waves(self.width, self.lifted_width(), draw)
+        self.directions, self.phases = draw_waves(self.width, self.options.projection, draw)
         self.gamma = torch.ones((), dtype=torch.double)
 
     def lift(self, features: Tensor) -> Tensor:
+        if not self.options.projection:
+            return features
         return waves(features, self.gamma, self.directions, self.phases)
 
     def learn(self, features: Tensor, labels: Tensor, seed: tuple[int, ...]) -> None:

@@ -1,23 +1,24 @@
 """RanDumb: Mahalanobis distances to class means of random Fourier features (Prabhu et al., 2024).
 
 One sample after the other updates means and a covariance, which is shrunk before it is inverted.
+The paper's features are of pixels; those of a trained network it takes as they are.
 """
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from ovor.config import STRICT, Count, Positive
+from ovor.config import STRICT, Positive
 from ovor.learners.closed_form import FrozenOptions
 from ovor.learners.klda import Fourier, discriminants, within
 
 
 @dataclass(frozen=True, config=STRICT)
 class RanDumbOptions(FrozenOptions):
-    projection: Count = 10_000
-    """random Fourier features"""
+    projection: NonNegativeInt = 10_000
+    """random Fourier features; 0: none, the network's own, as its authors do with a trained one"""
     gamma: Positive = 1.0
     """of the kernel exp(-gamma |x - y|^2), times 1 / (width x variance) of the first task's
     features"""

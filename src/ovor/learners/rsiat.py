@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.config import STRICT, Count, Positive
+from ovor.config import STRICT, Count, Positive, Run
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast
 from ovor.learners.cosine import cosines
@@ -35,6 +35,8 @@ class RsiatOptions(SsiatOptions):
     """of the cosines in the loss"""
     margin: Weight = 0.2
     """by how much the cosine of the true class must be larger"""
+    first_lr: Weight = 0.0
+    """learning rate of the first task (released: 0.01); 0: that of the others"""
     align_epochs: Annotated[int, Field(ge=0)] = 10
     """epochs on samples of all classes after each task but the first"""
     steer: Weight = 0.5
@@ -76,6 +78,13 @@ class Rsiat(Ssiat):
 
     def begin_epoch(self, epoch: int) -> None:
         self.warmth = min(1.0, epoch / self.options.warm_up) if self.options.warm_up else 1.0
+
+    def optimizer(self, run: Run) -> torch.optim.Optimizer:
+        optimizer = super().optimizer(run)
+        if self.projector is None and self.options.first_lr:
+            for group in optimizer.param_groups:
+                group["factor"] *= self.options.first_lr / run.lr
+        return optimizer
 
     def groups(self) -> list[dict[str, Any]]:
         if self.projector is None:
