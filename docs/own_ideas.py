@@ -232,8 +232,13 @@ def nearest(x: Tensor, count: int) -> Tensor:
     return found
 
 
+def without(idea: Idea, part: Idea, other: Idea) -> Idea:
+    """An idea that is a sum, with one part of it replaced by another."""
+    return lambda fold: idea(fold) - part(fold) + other(fold)
+
+
 def shapes(features: Tensor, backbone: Encoder, **options: Any) -> Idea:
-    """The method that was kept, by its own code; features are those of four depths, unfaded."""
+    """The method that was kept, by its own code; features are those it reads, unfaded."""
 
     def ask(fold: Fold) -> Tensor:
         learner = build_learner("shapes", options, backbone, nullcontext)

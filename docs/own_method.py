@@ -45,6 +45,7 @@ from docs.own_ideas import (
     together,
     voted,
     with_more,
+    without,
 )
 from docs.own_kernels import Readings, by_kernel, gaussian, linear, readings
 from ovor import Classifier
@@ -56,10 +57,12 @@ from ovor.encoders.base import Encoder
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.learners import build_learner
+from ovor.learners.shapes import Shapes
 from ovor.presets import settings
 
 FILE = Path(__file__).parent / "results/own-method.json"
 SIZES = (5, 10, 20, 40)
+SPREAD = ("class", "mean", "deviation")  # as shapes reads each depth
 
 
 def measured(idea: Idea, parts: list[Fold]) -> list[float]:
@@ -69,7 +72,11 @@ def measured(idea: Idea, parts: list[Fold]) -> list[float]:
 def ideas() -> dict[str, list[float]]:
     """Return the accuracy of every idea in each fold; those that have figures already keep them."""
     pools, embedded = Pools(), load_backbone("embedded").vit
-    usual, unfaded = pools.read(), pools.read(fading=1.0)
+    usual, spread = pools.read(), pools.read(SPREAD)
+    kept_one = shapes(pools.read(SPREAD, fading=1.0), embedded)
+
+    def shaped(**options: Any) -> Idea:
+        return shapes(pools.read(SPREAD, fading=1.0), embedded, **options)
 
     def views(*changes: Callable[[Any], Any]) -> Idea:
         seen: list[Any] = []  # made when first asked for, and for all folds
@@ -86,12 +93,12 @@ def ideas() -> dict[str, list[float]]:
     fourier = closed_form("klda", usual, embedded, projection=4000)
     tried: dict[str, Idea] = {
         "analytic": analytic(usual),
-        "shapes": shapes(unfaded, embedded),
-        "shapes, one for all": shapes(unfaded, embedded, trust=1e9),
-        "shapes, each class by itself": shapes(unfaded, embedded, trust=20.0),
-        "shapes, in 192 directions": shapes(unfaded, embedded, shape=192),
-        "shapes, in 96 directions": shapes(unfaded, embedded, shape=96),
-        "distances by shape alone": shapes(unfaded, embedded, weight=1e6),
+        "shapes": kept_one,
+        "deviations of the patches alone": analytic(spread),
+        "shapes without deviations": without(kept_one, analytic(spread), analytic(usual)),
+        "shapes, one for all": shaped(trust=1e9),
+        "shapes, each class by itself": shaped(trust=20.0),
+        "distances by shape alone": shaped(weight=1e6),
         "a third of the ridge": analytic(usual, 1 / 3),
         "three times the ridge": analytic(usual, 3.0),
         "three ridges together": together(*(analytic(usual, r) for r in (0.1, 1.0, 10.0))),
@@ -99,7 +106,7 @@ def ideas() -> dict[str, list[float]]:
         "six depths": analytic(pools.read(blocks=(0, 1, 2, 3, 4, 5))),
         "KLDA of the same depths": fourier,
         "analytic and KLDA together": voted(analytic(usual), fourier),
-        "shapes and KLDA together": voted(shapes(unfaded, embedded), fourier),
+        "shapes and KLDA together": voted(kept_one, fourier),
         "drawings turned by 10 degrees too": views(turned(-10), turned(10)),
         "two clusters a class": clusters(usual, 2),
         "a Gaussian kernel": kernel(usual, 0.1, 0.01),
@@ -131,7 +138,7 @@ def keep(part: str, values: dict[str, list[float]]) -> None:
 def few() -> dict[str, list[float]]:
     """Return how analytic and shapes do with few images of a class."""
     pools, embedded = Pools(), load_backbone("embedded").vit
-    usual, unfaded = pools.read(), pools.read(fading=1.0)
+    usual, unfaded = pools.read(), pools.read(SPREAD, fading=1.0)
     found = {}
     for each in SIZES:
         parts = folds(pools.labels, each)
@@ -145,34 +152,42 @@ def photographs(package: Path | None) -> dict[str, list[float]]:
     train, _ = load(fetched(package))
     model = Classifier("photos")
     encoder, transform = model.network().encoder, model.transform()
-    lengths = build_learner("shapes", {}, encoder, nullcontext).lengths
+    learner = build_learner("shapes", {}, encoder, nullcontext).eval()
+    assert isinstance(learner, Shapes)
     found: dict[str, list[float]] = {}
     for seed in range(FOLDS):
         chosen = train.chosen(list(range(len(CLASSES))), 200, seed)
         labels = np.repeat(np.arange(10), 200)
-        features, truth = encoded(encoder, transform, chosen.images(), labels)
+        features, truth = encoded(learner, transform, chosen.images(), labels)
         within = torch.arange(200).repeat(10)
         fold = Fold(truth, torch.nonzero(within < 100)[:, 0], torch.nonzero(within >= 100)[:, 0])
-        plain = shapes(features.double(), encoder, weight=0.0)
-        shaped = shapes(features.double(), encoder)
-        fourier = closed_form("klda", (features * lengths).double(), encoder, projection=4000)
+        means, deviations = apart(encoder, learner, features * learner.lengths)
+        plain = analytic(means.double())
+        fourier = closed_form("klda", means.double(), encoder, projection=4000)
         tried = {
             "analytic": plain,
-            "shapes": shaped,
-            "a Gaussian kernel": by_kernel(gaussian(linear(features * lengths), 0.3)),
+            "shapes": shapes(features.double(), encoder),
+            "deviations in place of means": analytic(deviations.double()),
+            "a Gaussian kernel": by_kernel(gaussian(linear(means), 0.3)),
             "KLDA of the same depths": fourier,
             "analytic and KLDA together": voted(plain, fourier),
-            "shapes and KLDA together": voted(shaped, fourier),
         }
         for name, idea in tried.items():
             found.setdefault(name, []).extend(measured(idea, [fold]))
+            print(f"{name}, draw {seed}: {found[name][-1]:.2f}", flush=True)
     return found
 
 
+def apart(encoder: Encoder, learner: Shapes, features: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the means of all depths, and the deviations, of what a convolutional network gives."""
+    depths = features.split([encoder.spread_widths[depth] for depth in learner.read], dim=1)
+    halves = [depth.chunk(2, dim=1) for depth in depths]
+    return tuple(torch.cat(part, dim=1) for part in zip(*halves, strict=True))
+
+
 @torch.no_grad()
-def encoded(encoder: Encoder, transform: Any, images: list[Any], labels: Any) -> tuple[Any, Any]:
+def encoded(learner: Shapes, transform: Any, images: list[Any], labels: Any) -> tuple[Any, Any]:
     """Return the features of photographs, and their labels."""
-    learner = build_learner("shapes", {}, encoder, nullcontext).eval()
     pictures = Pictures(images, labels)
     batches = test_batches(
         pictures, np.arange(len(images)), labels, transform, batch_size=8, workers=0

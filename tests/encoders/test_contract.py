@@ -93,6 +93,18 @@ def test_every_depth_has_the_width_that_is_said_and_is_normalised(
         assert (part.square().mean(dim=1) - 1).abs().max() < 1e-2
 
 
+def test_spreads_are_the_depths_with_more_behind_each_or_the_same(
+    encoder: Encoder, images: Tensor
+) -> None:
+    depths = encoder.depths(images, everything(encoder)).split(encoder.widths, dim=1)
+    found = encoder.spreads(images, everything(encoder))
+    assert found.dtype == torch.float32
+    parts = found.split(encoder.spread_widths, dim=1)
+    for depth, part, alone in zip(everything(encoder), parts, depths, strict=True):
+        assert torch.equal(part[:, : alone.shape[1]], alone)
+        assert torch.equal(encoder.spreads(images, [depth]), part)
+
+
 def test_depths_do_not_depend_on_what_else_is_read(encoder: Encoder, images: Tensor) -> None:
     together = encoder.depths(images, everything(encoder)).split(encoder.widths, dim=1)
     for depth in everything(encoder):

@@ -61,6 +61,19 @@ def test_it_computes_what_the_plain_network_does(size: int) -> None:
     assert (found - expected).abs().max() <= rounding(net, expected)
 
 
+@torch.no_grad()
+def test_spreads_are_the_deviations_over_all_places() -> None:
+    weights = random_weights()
+    net = efficientnet.build(weights, "the file")
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    *_, head = plain(weights, images)
+    places = head.flatten(2).double()
+    deviation = (places - places.mean(2, keepdim=True)).square().mean(2).sqrt()
+    expected = F.layer_norm(deviation, deviation.shape[-1:])
+    found = net.spreads(images, [len(net.widths) - 1])[:, head.shape[1] :]
+    assert (found - expected).abs().max() <= rounding(net, expected)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_it_computes_what_the_package_does(number: int) -> None:
     package = pytest.importorskip("efficientnet_lite_pytorch")

@@ -67,3 +67,21 @@ def test_training_a_prefix_leaves_the_backbone_as_it_was(
     assert all(parameter.grad is None for parameter in vit.parameters())
     assert all(torch.equal(before[name], tensor) for name, tensor in vit.state_dict().items())
     assert not any(torch.equal(a, b) for a, b in zip(start, learned, strict=True))
+
+
+@torch.no_grad()
+def test_spreads_are_class_token_mean_and_deviation_of_patches(
+    vit: VisionTransformer, images: Tensor
+) -> None:
+    tokens = vit.embed(images)
+    for block in vit.blocks:
+        tokens = block(tokens)
+    patches = tokens[:, 1 + vit.arch.registers :].double()
+    mean = patches.mean(1)
+    deviation = (patches - mean[:, None]).square().mean(1).sqrt()
+    found = vit.spreads(images, [len(vit.blocks) - 1])
+    parts = found.split(vit.arch.embed_dim, dim=1)
+    for part, plain in zip(parts, (tokens[:, 0].double(), mean, deviation), strict=True):
+        expected = torch.nn.functional.layer_norm(plain, plain.shape[-1:])
+        # 1e-4: deviations of some 0.1 times rounding of single precision, divided by their spread.
+        torch.testing.assert_close(part.double(), expected, rtol=1e-4, atol=1e-4)

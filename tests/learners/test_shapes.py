@@ -10,6 +10,7 @@ from torch import Tensor
 
 from learners.lessons import Lessons, build
 from ovor.encoders import load_backbone
+from ovor.encoders.vit import VisionTransformer
 from ovor.learners import build_learner
 from ovor.learners.analytic import Analytic
 from ovor.learners.closed_form import ClosedForm
@@ -17,7 +18,8 @@ from ovor.learners.moments import rounded
 from ovor.learners.shapes import RIDGE, Shapes
 from tiny import batches_of
 
-WIDTH, LAST = 512, 128  # of the tiny backbone: four depths of two tokens
+# Of the tiny backbone: four depths of class token, mean and deviation; the last without the third.
+WIDTH, DEPTH, LAST = 768, 192, 128
 CLASSES, EACH = 3, 60
 
 
@@ -42,42 +44,48 @@ def taught(backbone: str, parts: list[tuple[int, Tensor]], **options: Any) -> Sh
 ALL = [(CLASSES, torch.arange(CLASSES * EACH))]
 
 
-@pytest.mark.parametrize("shape", [LAST, 40])
-def test_logits_are_those_of_analytic_less_distances_by_shape(
-    shape: int, tiny_backbone: str
-) -> None:
-    learner = taught(tiny_backbone, ALL, shape=shape, trust=50.0, weight=0.2)
+def last(features: Tensor) -> Tensor:
+    """Return what shapes are measured in: the last depth's class token and mean."""
+    return features[:, -DEPTH:][:, :LAST]
+
+
+def test_logits_are_those_of_analytic_less_distances_by_shape(tiny_backbone: str) -> None:
+    learner = taught(tiny_backbone, ALL, trust=50.0, weight=0.2)
     plain = taught(tiny_backbone, ALL, weight=0.0)
     given, asked = lessons(), lessons(1, 4).features
-    z = given.features[:, -LAST:]
-    if shape < LAST:
-        assert learner.directions is not None
-        z = z @ learner.directions
-    z, labels = rounded(z).numpy(), given.labels.numpy()
+    z, labels = rounded(last(given.features)).numpy(), given.labels.numpy()
     own = [z[labels == c] for c in range(CLASSES)]
     apart = [rows - rows.mean(0) for rows in own]
     freedom = CLASSES * EACH - CLASSES
     common = sum(rows.T @ rows for rows in apart) / freedom
-    common = common + RIDGE * np.trace(common) / shape * np.eye(shape)
+    common = common + RIDGE * np.trace(common) / LAST * np.eye(LAST)
     share = EACH / (EACH + 50)
-    looked = asked[:, -LAST:] if shape == LAST else asked[:, -LAST:] @ learner.directions
     expected = plain.logits(asked).numpy()
     for c, rows in enumerate(apart):
         covariance = (1 - share) * common + share * rows.T @ rows / (EACH - 1)
-        off = looked.numpy() - own[c].mean(0)
+        off = last(asked).numpy() - own[c].mean(0)
         distances = (off @ np.linalg.inv(covariance) * off).sum(1)
-        expected[:, c] -= 0.2 * (1 - shape / freedom) / 2 * distances
+        expected[:, c] -= 0.2 * (1 - LAST / freedom) / 2 * distances
     np.testing.assert_allclose(learner.logits(asked), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_without_weight_it_is_the_analytic_method(tiny_backbone: str) -> None:
+def test_where_the_last_depth_is_wider_shapes_say_nothing(tiny_backbone: str) -> None:
+    asked = lessons(1, 4).features
+    wide, plain = taught(tiny_backbone, ALL, shape=100), taught(tiny_backbone, ALL, weight=0.0)
+    assert torch.equal(wide.logits(asked), plain.logits(asked))
+    assert wide.seconds.numel() == 0
+
+
+def test_without_weight_it_is_the_analytic_head_of_means_and_deviations(
+    tiny_backbone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vit = load_backbone(tiny_backbone).vit
     draw = torch.Generator().manual_seed(3)
     images, labels = torch.rand(12, 3, 14, 14, generator=draw), torch.arange(12) % 3
     found = []
     for method, options in (
         ("shapes", {"weight": 0.0}),
-        ("analytic", {"widest": 3072, "fading": 0.7}),
+        ("analytic", {"widest": 4608, "fading": 0.7}),
     ):
         learner = build_learner(method, options, vit, nullcontext).eval()
         assert isinstance(learner, Analytic | ClosedForm)
@@ -85,6 +93,9 @@ def test_without_weight_it_is_the_analytic_method(tiny_backbone: str) -> None:
         learner.end_task(batches_of([(images, labels)]), (0, 0))
         with torch.no_grad():
             found.append(learner.logits(learner.features(images)))
+        # From here on analytic reads what shapes does.
+        monkeypatch.setattr(VisionTransformer, "depths", VisionTransformer.spreads)
+        monkeypatch.setattr(vit, "widths", vit.spread_widths)
     torch.testing.assert_close(found[0], found[1], rtol=1e-6, atol=1e-6)
 
 
@@ -119,7 +130,7 @@ def test_shapes_tell_apart_what_means_cannot(tiny_backbone: str) -> None:
     labels = torch.arange(900) % CLASSES
     lengths = torch.ones(CLASSES, WIDTH)
     for c in range(CLASSES):
-        lengths[c, -LAST + 40 * c : -LAST + 40 * c + 40] = 3.0
+        lengths[c, -DEPTH + 40 * c : -DEPTH + 40 * c + 40] = 3.0
     noise = torch.randn(900, WIDTH, generator=draw)
     features = (noise * lengths[labels]).double()
     right = {}

@@ -4,7 +4,7 @@ The paper's FLOPs are multiply-accumulates of one image with LayerNorm at 5 an e
 (docs/methods.md, cost).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -69,8 +69,8 @@ class PublishedViT(VisionTransformer):
             x = block(x, prefixes.get(layer))
         return self.norm(x)[:, 0]  # type: ignore[no-any-return]
 
-    def depths(self, images: Tensor, blocks: Collection[int]) -> Tensor:
-        return super().depths(super().embed(images), blocks)
+    def after(self, images: Tensor, which: Collection[int]) -> Iterator[Tensor]:
+        return super().after(super().embed(images), which)
 
 
 @cache

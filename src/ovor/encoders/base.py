@@ -58,6 +58,19 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     @property
+    def spread_widths(self) -> tuple[int, ...]:
+        """How wide what `spreads` returns is at each depth."""
+        return self.widths
+
+    def spreads(self, inputs: Tensor, which: Collection[int]) -> Tensor:
+        """Return each depth's features and how much the places of an input differ there.
+
+        That is the standard deviation over all places of what the features have the mean of,
+        normalised as they are. An encoder that does not tell places returns the features alone.
+        """
+        return self.depths(inputs, which)
+
+    @property
     def width(self) -> int:
         """How wide the one feature is that `forward` returns."""
         return self.widths[-1]

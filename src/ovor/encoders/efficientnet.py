@@ -5,7 +5,7 @@ each channel once it is trained, so it becomes part of the convolution when the 
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -141,22 +141,39 @@ class EfficientNet(Encoder):
         return max(1, KEPT_BLOCK // (4 * self.widest * (size // 2) ** 2))
 
     def depths(self, images: Tensor, which: Collection[int]) -> Tensor:
+        return torch.cat([pooled(x) for x in self.after(images, which)], dim=1)
+
+    @property
+    def spread_widths(self) -> tuple[int, ...]:
+        return tuple(2 * width for width in self.widths)
+
+    def spreads(self, images: Tensor, which: Collection[int]) -> Tensor:
+        found = [part for x in self.after(images, which) for part in (pooled(x), spread(x))]
+        return torch.cat(found, dim=1)
+
+    def after(self, images: Tensor, which: Collection[int]) -> Iterator[Tensor]:
+        """Yield the activation at each of these depths, in one pass (B, C, H, W)."""
         last = len(self.widths) - 1
         x = images.contiguous(memory_format=torch.channels_last)
-        x, found = F.relu6(self.stem(x), inplace=True), []
+        x = F.relu6(self.stem(x), inplace=True)
         for number, block in enumerate(self.blocks):
             x = block(x)
             if number in self.ends and self.ends.index(number) in which:
-                found.append(pooled(x))
+                yield x
         if last in which:
-            found.append(pooled(F.relu6(self.head(x), inplace=True)))
-        return torch.cat(found, dim=1)
+            yield F.relu6(self.head(x), inplace=True)
 
 
 def pooled(x: Tensor) -> Tensor:
     """Return the mean over all places of an activation, normalised (B, C)."""
     mean = x.mean(dim=(2, 3)).float()
     return F.layer_norm(mean, mean.shape[-1:])
+
+
+def spread(x: Tensor) -> Tensor:
+    """Return the standard deviation over all places, normalised (B, C)."""
+    deviation = x.std(dim=(2, 3), correction=0).float()
+    return F.layer_norm(deviation, deviation.shape[-1:])
 
 
 def stage_ends(blocks: Sequence[Bottleneck]) -> list[int]:

@@ -5,7 +5,7 @@ token's key and value, and gives the CLS feature after the final norm. The last 
 for the CLS query only, since nothing else of it is read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -206,12 +206,43 @@ class VisionTransformer(Prefixed):
 
         Each is normalised without gain or bias (B, 2 x blocks x D).
         """
-        tokens, found = self.embed(images), []
-        first_patch = 1 + self.arch.registers
+        return normalised(
+            torch.stack([tokens[:, 0], self.patches(tokens).mean(dim=1)], dim=1)
+            for tokens in self.after(images, which)
+        )
+
+    @property
+    def spread_widths(self) -> tuple[int, ...]:
+        return tuple(3 * self.arch.embed_dim for _ in self.widths)
+
+    def spreads(self, images: Tensor, which: Collection[int]) -> Tensor:
+        """Return the same with the deviation of the patch tokens after the other two."""
+        return normalised(
+            torch.stack(
+                [
+                    tokens[:, 0],
+                    self.patches(tokens).mean(dim=1),
+                    self.patches(tokens).std(dim=1, correction=0),
+                ],
+                dim=1,
+            )
+            for tokens in self.after(images, which)
+        )
+
+    def after(self, images: Tensor, which: Collection[int]) -> Iterator[Tensor]:
+        """Yield all tokens after each of these blocks, in one pass (B, N, D)."""
+        tokens = self.embed(images)
         for number, block in enumerate(self.blocks[: max(which) + 1]):
             tokens = block(tokens)
             if number in which:
-                patches = tokens[:, first_patch:].mean(dim=1)
-                found.append(torch.stack([tokens[:, 0], patches], dim=1))
-        pooled = torch.stack(found, dim=1).float()  # B, blocks, 2, D
-        return F.layer_norm(pooled, pooled.shape[-1:]).flatten(1)
+                yield tokens
+
+    def patches(self, tokens: Tensor) -> Tensor:
+        """Return the tokens of patches: neither the class token nor registers."""
+        return tokens[:, 1 + self.arch.registers :]
+
+
+def normalised(pooled: Iterable[Tensor]) -> Tensor:
+    """Return vectors (B, n, D) of several blocks side by side, without gain or bias."""
+    every = torch.stack(list(pooled), dim=1).float()  # B, blocks, n, D
+    return F.layer_norm(every, every.shape[-1:]).flatten(1)

@@ -1,7 +1,8 @@
-"""Shapes: the analytic head, and how far an image is from each class by that class's own shape.
+"""Shapes: the analytic head of means and deviations, and distances by each class's own shape.
 
-Exact sums again, so that order, cut and returning images do not matter: those of `analytic`, and
-for every class a second moment of its own, of the last depth (docs/shapes.md).
+Exact sums again, so that order, cut and returning images do not matter: those of `analytic`, also
+of how much the places of an image differ, and for every class a second moment of its own, of the
+last depth (docs/shapes.md).
 """
 
 from typing import Annotated, Any, ClassVar
@@ -19,7 +20,6 @@ from ovor.learners.closed_form import LiftedMoments, by_rows
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
 from ovor.learners.fecam import inverse_root, more_rows
 from ovor.learners.moments import rounded
-from ovor.seeds import WEIGHTS, generator
 
 RIDGE = 1e-3  # of the mean variance, in the covariance that classes share
 
@@ -28,13 +28,13 @@ RIDGE = 1e-3  # of the mean variance, in the covariance that classes share
 class ShapesOptions:
     depths: Count = 4
     """depths of the network that are read, from its middle to its end"""
-    widest: NonNegativeInt = 3072
+    widest: NonNegativeInt = 4608
     """fewer depths are read where they would be wider than this together, 0 for never"""
     fading: Annotated[float, Field(gt=0, le=1)] = 0.7
     """of the last depth's length, how much the one before it has, and so on"""
-    shape: Count = 384
-    """numbers in which a class's shape is measured: the last depth, or so many random directions of
-    it where it is wider; a class keeps half of the square of it"""
+    shape: NonNegativeInt = 384
+    """numbers of the last depth in which a class's shape is measured, of which it keeps half of the
+    square; where that depth is wider, shapes say nothing"""
     trust: Positive = 300.0
     """images of a class from which on its own covariance counts more than that of all classes"""
     weight: Annotated[float, Field(ge=0)] = 0.06
@@ -45,26 +45,22 @@ class Shapes(LiftedMoments):
     Options: ClassVar[type] = ShapesOptions
     kept = ("weights", "bias", "centres", "seconds")
     lengths: Tensor  # read: of each feature
-    directions: Tensor | None  # last depth, r
     centres: Tensor  # classes, r: sums of z
     seconds: Tensor  # classes, r (r + 1) / 2: sums of z z^T, the symmetric matrix once
     roots: Tensor  # classes, r, r: factors of the inverse covariances, which follow from these
 
     def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
-        self.read = depths_read(options, backbone.widths)
-        widths = [backbone.widths[depth] for depth in self.read]
+        self.read = depths_read(options, backbone.spread_widths)
+        widths = [backbone.spread_widths[depth] for depth in self.read]
         fading = [options.fading**before for before in reversed(range(len(widths)))]
         parts = [torch.full((w,), length) for w, length in zip(widths, fading, strict=True)]
         self.lengths = torch.cat(parts).double()
         self.width, self.last = sum(widths), widths[-1]
-        self.across = min(options.shape, self.last)
+        last = backbone.widths[self.read[-1]]
+        self.across = last if last <= options.shape else 0  # numbers of a shape: r
         self.upper = torch.triu_indices(self.across, self.across)
-        self.directions, self.influence = None, 0.0  # how much shapes count
-        if self.across < self.last:  # the same for everybody, so that sums can be added
-            draw = generator(WEIGHTS, self.last, self.across)
-            directions = torch.randn(self.last, self.across, generator=draw) / self.last**0.5
-            self.directions = directions.double()
+        self.influence = 0.0  # how much shapes count
 
     def lifted_width(self) -> int:
         return self.width
@@ -72,10 +68,13 @@ class Shapes(LiftedMoments):
     def lift(self, features: Tensor) -> Tensor:
         return features * self.lengths
 
+    def features(self, images: Tensor) -> Tensor:
+        with self.autocast():
+            return self.backbone.spreads(images, self.read)
+
     def profile(self, features: Tensor) -> Tensor:
-        """Return what shapes are measured in (n, r)."""
-        last = features[:, -self.last :]
-        return last if self.directions is None else last @ self.directions
+        """Return what shapes are measured in: the last depth without its deviations (n, r)."""
+        return features[:, -self.last :][:, : self.across]
 
     def begin(self, seed: tuple[int, ...]) -> None:
         super().begin(seed)
