@@ -8,7 +8,8 @@ python -m docs.field --known FILE            first take runs of the same setting
                                              their bytes are not in it
 
 After them come a few runs that `ovor grid field` does not have: closed-form methods with as many
-depths of the network as `analytic` reads, and `analytic` with its output alone, as they have it.
+depths of the network as `analytic` reads, and `analytic` with its output alone, as they have it;
+and methods without the part that their papers are about, by two seeds.
 
 A run has the name that `ovor grid` gives its folder, which is made of all its settings: other
 settings, such as a method tuned anew, are other runs.
@@ -35,6 +36,18 @@ SEEDS = (0, 1, 2, 3, 4)
 DEPTHS = {"analytic": 1, "loranpac": 4, "klda": 4, "randumb": 4, "fecam": 4, "anacp": 4}
 # Of these the first seed alone: more depths take them minutes, and cost them points.
 FIRST_ALONE = ("fecam", "anacp")
+# Methods without what their papers claim to help, in words and by options.
+WITHOUT: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("apt", "the newest vectors instead of their average over tasks", {"keep": 0.0}),
+    ("ssiat", "old means left where they were", {"sigma": 0.0}),
+    ("rsiat", "first features not steered", {"steer": 0.0}),
+    ("rsiat", "later features not held", {"hold": 0.0, "orthogonal": 0.0}),
+    ("ease", "a class's own adapter alone", {"others": 0.0}),
+    ("randumb", "no random features", {"projection": 0}),
+    ("fecam", "one covariance for all classes", {"covariance": "shared"}),
+    ("anacp", "class means as prototypes", {"separation": 0.0}),
+)
+WITHOUT_SEEDS = (0, 1)
 Record = dict[str, Any]  # of a run: its figures
 Records = dict[str, Record]  # by the run's name
 
@@ -61,12 +74,11 @@ def measured(methods: list[str], seeds: list[int], out: Path, jobs: int) -> None
 def rows_of(methods: list[str], seed: int) -> list[Row]:
     parts = sections("field", ["quickdraw"], [], methods)[1]
     left_out = FIRST_ALONE if seed else ()
-    more = [
-        row
-        for row in depth_rows()
-        if (not methods or row.run.method in methods) and row.run.method not in left_out
-    ]
-    return [row for part in parts for row in part.rows] + more
+    more = [row for row in depth_rows() if row.run.method not in left_out]
+    if seed in WITHOUT_SEEDS:
+        more += [row for row, _ in without_rows()]
+    asked = [row for row in more if not methods or row.run.method in methods]
+    return [row for part in parts for row in part.rows] + asked
 
 
 def depth_rows() -> list[Row]:
@@ -78,6 +90,16 @@ def depth_rows() -> list[Row]:
         found.append(
             Row(f"{method}, {said}", replace(run, options={**run.options, "depths": depths}))
         )
+    return found
+
+
+def without_rows() -> list[tuple[Row, Row]]:
+    """Return the methods of WITHOUT, each without its part and as it is."""
+    found = []
+    for method, said, options in WITHOUT:
+        run = settings("quickdraw", method)
+        changed = replace(run, options={**run.options, **options})
+        found.append((Row(f"{method}, {said}", changed), Row(method, run)))
     return found
 
 
@@ -155,6 +177,24 @@ def as_depths(found: Records) -> str:
         cells = [of_seeds(as_row(one, found)["A_T"]) for one in pair]
         alone, several = reversed(cells) if DEPTHS[row.run.method] == 1 else cells
         lines.append(f"| {row.run.method} | {alone} | {several} |")
+    return "\n".join(lines) + "\n"
+
+
+def as_claims(found: Records) -> str:
+    """Return a table of methods without a part, and what the part brings seed by seed."""
+    lines = ["|  | without | with | gain |", "|---|---|---|---|"]
+    for row, usual in without_rows():
+        pairs = [
+            (found[name]["A_T"], found[other]["A_T"])
+            for seed in WITHOUT_SEEDS
+            if (name := named(row, seed)) in found and (other := named(usual, seed)) in found
+        ]
+        if not pairs:
+            lines.append(f"| {row.label} | ... | ... | ... |")
+            continue
+        gains = " and ".join(f"{whole - part:+.1f}" for part, whole in pairs)
+        means = " | ".join(f"{fmean(values):.1f}" for values in zip(*pairs, strict=True))
+        lines.append(f"| {row.label} | {means} | {gains} |")
     return "\n".join(lines) + "\n"
 
 

@@ -115,6 +115,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "text-depths": ("text.md", text_depths.as_markdown(kept("text-depths"))),
         "field": ("field.md", field.as_markdown(kept("field-quickdraw"))),
         "field-depths": ("field.md", field.as_depths(kept("field-quickdraw"))),
+        "field-claims": ("field.md", field.as_claims(kept("field-quickdraw"))),
         "field-photos": ("field.md", field_photos.as_markdown(kept("field-photos"))),
     }
     for name, part in kept("own-method").items():

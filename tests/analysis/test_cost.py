@@ -62,7 +62,7 @@ PARAMETERS = {
 }
 MEANS = CLASSES * DIM
 RANK, N, HEADS = 2000, 5000, 3  # LoRanPAC's singular vectors, AnaCP's random features and heads
-R = 384  # numbers in which shapes are measured
+SPREAD = 6 * DIM  # of two depths: class token, mean and deviation
 
 
 def sums(width: int) -> int:
@@ -86,8 +86,7 @@ KEPT = {  # besides what was learned
     "klda": fourier(5000),
     "randumb": fourier(M),
     "fecam": CLASSES * (1 + DIM + DIM**2),
-    # As analytic, and of every class a sum and half of a symmetric matrix.
-    "shapes": sums(WIDTH) + CLASSES * (WIDTH + 1) + CLASSES * (R + R * (R + 1) // 2),
+    "shapes": sums(SPREAD) + CLASSES * (SPREAD + 1),  # no shapes, as its last depth is wide
     # Of each head a random layer, a projection and their sums; then a layer, a head, the Gaussians:
     # the paper's 106.6 million, but for the symmetric covariance, which is kept once.
     "anacp": HEADS * (2 * N * DIM + N**2 + N * CLASSES) + N * (DIM + CLASSES) + sums(DIM),
@@ -172,11 +171,7 @@ BEYOND = {
     "klda": (1, DIM * 5000 + 5000 * CLASSES),
     "randumb": (1, DIM * M + M * CLASSES),
     "fecam": (1, CLASSES * DIM**2),
-    # As analytic, the last depth in R directions, and these by each class's shape.
-    "shapes": (
-        1,
-        5 * (WIDTH - TOKENS * DIM) + WIDTH * CLASSES + 2 * DIM * R + CLASSES * R**2,
-    ),
+    "shapes": (1, 5 * (SPREAD - TOKENS * DIM) + SPREAD * CLASSES),
     "anacp": (1, HEADS * 2 * DIM * N + DIM * N + N * CLASSES),
     "slca": (1, HEAD),
     "l2": (1, HEAD),
