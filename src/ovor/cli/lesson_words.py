@@ -110,7 +110,8 @@ def verdict_in_words(report: dict[str, Any], classes: int) -> str:
     how = "each judged by all others" if report["by"] == "leave-one-out" else "held out"
     return (
         f"{said}of new {many} like these expect {report['expected']:g} % named right ({low:g} to "
-        f"{high:g} %, by {report['judged']:,} {many}, {how}; guessing: {report['chance']:g} %)."
+        f"{high:g} %, by {WORDS[many].count(report['judged'])}, {how}; guessing: "
+        f"{report['chance']:g} %)."
     )
 
 
@@ -127,12 +128,13 @@ def each_class(report: dict[str, Any]) -> str | None:
 
 def mistakes(report: dict[str, Any]) -> Iterator[str]:
     """Yield which classes are confused, and which images look mislabelled."""
+    words = WORDS[report["reads"]]
     for pair in report["pairs"][:3]:
         first, second = pair["classes"]
-        yield f"Most confused: {first} and {second} ({pair['images']} {report['reads']})."
+        yield f"Most confused: {first} and {second} ({words.count(pair['images'])})."
     for suspect in report["suspects"][:5]:
         yield (
-            f"Look at {suspect['image']}: taught as {suspect['class']}, looks like "
+            f"Look at {words.quoted(suspect['image'])}: taught as {suspect['class']}, looks like "
             f"{suspect['looks_like']} ({100 * suspect['confidence']:.0f} %)."
         )
     more = len(report["suspects"]) - 5
