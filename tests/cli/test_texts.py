@@ -81,6 +81,20 @@ def test_what_stays_of_a_class_is_said_of_texts(world: Path, with_them: bool) ->
     assert "images" not in words.replace("--images", "")
 
 
+def test_what_is_learned_again_does_not_make_a_lesson_good(world: Path) -> None:
+    mixed = {"a": [*TICKETS["billing"][:3], *TICKETS["account"][:3]], "b": TICKETS["delivery"]}
+    csv_of(world / "mixed.csv", mixed)
+    first = json.loads(said("learn", "n.ovor", "mixed.csv", "--backbone", "text:small", "--json"))
+    assert (first["report"]["judged"], first["report"]["repeated"]) == (12, 0)
+    second = said("learn", "n.ovor", "mixed.csv")
+    assert "Fair: nothing says how well new texts are named, as none of these is new." in second
+    assert "so not judged by: 12 texts. --once leaves such out." in second
+    csv_of(world / "more.csv", {"c": ["rain again", "rain again", "snow and wind"]})
+    third = said("learn", "n.ovor", "more.csv")
+    assert "so not judged by: 2 texts." in third
+    assert ", by 1 text, each judged by all others" in third
+
+
 def test_models_of_texts_are_merged(world: Path) -> None:
     said("learn", "n.ovor", "new.csv", "--backbone", "text:small")
     assert "4 classes by 21 texts" in said("merge", "all.ovor", "m.ovor", "n.ovor")
@@ -373,7 +387,8 @@ FINE = [
         "what was left out",
         rows(b"\0,x", b"b,x"),
         f"{LEARN} --on-error skip",
-        "Left out: The text in line 2 of new.csv is empty, or has nothing in it that could be read.",
+        "Left out: The text in line 2 of new.csv is empty, or has nothing in it that could be "
+        "read.\n",
     ),
     Case(
         "a column of paths beside one that is named",
@@ -393,9 +408,7 @@ FINE = [
         LEARN,
         "a (1), b (1)",
     ),
-    Case(
-        "another column twice", holds("new.csv", b"id,id,text,label\n1,2,a,x\n"), LEARN, "x (1)"
-    ),
+    Case("another column twice", holds("new.csv", b"id,id,text,label\n1,2,a,x\n"), LEARN, "x (1)"),
     Case("skipped", rows(b"\0,x", b"b,x"), f"{LEARN} --on-error skip", "x (1)"),
     Case("none, skipped", rows(b",x", b"b,x", b" ,x"), f"{LEARN} --on-error skip", "x (1)"),
     Case(

@@ -225,7 +225,9 @@ def test_lines_of_a_table_without_text_can_be_skipped(texts: Live) -> None:
 
 
 def test_bodies_of_another_kind_are_told_all_that_can_be_sent(same_texts: Live) -> None:
-    answer = same_texts.client.post("/predict", content=b"a", headers={"Content-Type": "text/plain"})
+    answer = same_texts.client.post(
+        "/predict", content=b"a", headers={"Content-Type": "text/plain"}
+    )
     assert answer.status_code == 415
     assert "multipart/form-data, with the field texts, or application/json." in answer.text
     answer = same_texts.client.post("/correct", json={"text": "a"})
