@@ -186,7 +186,8 @@ def judged(
     learned[found.left_out] = False  # whose classes are as they were
     taught = torch.unique(rows[learned]).tolist()
     report = lesson_report(shares, of_them, names, counts.tolist(), where, taught)
-    return calibration, report | {"reads": lesson.images.reads.many, "repeated": len(again)}
+    report["reads"] = lesson.images.reads.many
+    return calibration, report | ({"repeated": len(again)} if again else {})
 
 
 def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
