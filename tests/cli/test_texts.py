@@ -99,6 +99,9 @@ def test_what_is_learned_again_does_not_make_a_lesson_good(world: Path) -> None:
 def test_models_of_texts_are_merged(world: Path) -> None:
     said("learn", "n.ovor", "new.csv", "--backbone", "text:small")
     assert "4 classes by 21 texts" in said("merge", "all.ovor", "m.ovor", "n.ovor")
+    Path("all.ovor").unlink()
+    found = json.loads(said("merge", "all.ovor", "m.ovor", "n.ovor", "--json"))
+    assert (found["reads"], sum(found["images"].values())) == ("texts", 21)
 
 
 def test_rows_say_text_where_images_are_called_image(world: Path) -> None:

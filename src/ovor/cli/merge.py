@@ -62,6 +62,7 @@ def merge_command(argv: list[str]) -> None:
         "twice": twice,
         "once": merged.about().once,
         "classes": list(after),
+        "reads": merged.reads.many,
     }
     show(
         found,
