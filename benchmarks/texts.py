@@ -64,7 +64,7 @@ def encoded(texts: list[str], rounds: int) -> Seconds:
     transform = Transform(size=encoder.input_size(0))
     views = torch.from_numpy(np.stack([encoder.reads.view(text, transform) for text in texts]))
     every = range(len(encoder.widths))
-    others = {
+    others: dict[str, Forward] = {
         "transformers (sdpa)": transformers_model("sdpa"),
         "transformers (eager)": transformers_model("eager"),
         "onnxruntime": Session(encoder, views[:2, :2, :9].long()),
