@@ -1,10 +1,12 @@
 """Texts a second: the encoder for texts against transformers, and against onnxruntime.
 
-All have the same weights, and their features are compared before their time. Those two take the
-texts as people give them, 32 at a time and filled up to the longest; and again sorted by length.
+All have the same weights and one thread, and their features are compared before their time. Those
+two take the texts as people give them, 32 at a time and filled up to the longest; and again sorted
+by length. transformers computes attention in two ways: sdpa is its default, eager the older one.
 """
 
 import csv
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.harness import Row, interleave, ratios
+from benchmarks.harness import Row, Seconds, interleave, ratios
+from benchmarks.input import one_thread
 from benchmarks.models import Step
 from ovor.config import Transform
 from ovor.encoders import load_backbone
@@ -38,29 +41,10 @@ Forward = Callable[[Tensor], Tensor]
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    encoder = load_backbone("text").encoder
-    assert isinstance(encoder, Bert)
-    transform = Transform(size=encoder.input_size(0))
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
     texts = some_texts(64 if quick else 192)
-    views = torch.from_numpy(np.stack([encoder.reads.view(text, transform) for text in texts]))
-    every = range(len(encoder.widths))
-    eager, session = transformers_model(), Session(encoder, views[:2, :2, :9].long())
-    by_length = (views > 0).sum((1, 2)).argsort(stable=True)
-    with torch.no_grad():
-        ours = encoder.depths(views[:8], every)
-        for theirs in (eager, session):
-            torch.testing.assert_close(padded(theirs, views[:8]), ours, rtol=1e-3, atol=1e-3)
-        seconds = interleave(
-            {
-                "transformers": in_portions(eager, views),
-                "transformers, sorted": in_portions(eager, views[by_length]),
-                "onnxruntime": in_portions(session, views),
-                "onnxruntime, sorted": in_portions(session, views[by_length]),
-                "ours": lambda: encoder.depths(views, every),
-            },
-            2 if quick else 5,
-            time.process_time,
-        )
+    with one_thread():  # the clock is of all threads together
+        seconds = encoded(texts, 2 if quick else 5)
     for name, each in seconds.items():
         speed = tuple(len(texts) / one for one in each)
         yield Row(f"texts encoded by a core, {name}", "", speed, unit="texts a second")
@@ -71,6 +55,30 @@ def measure(quick: bool) -> Iterator[Row]:
     took = [(imported(THEIRS), imported(OURS)) for _ in range(1 if quick else 3)]
     shares = tuple(theirs / ours for theirs, ours in took)
     yield Row("importing ours", "importing transformers' BERT", shares)
+
+
+def encoded(texts: list[str], rounds: int) -> Seconds:
+    """Return the seconds that each way of encoding the texts takes."""
+    encoder = load_backbone("text").encoder
+    assert isinstance(encoder, Bert)
+    transform = Transform(size=encoder.input_size(0))
+    views = torch.from_numpy(np.stack([encoder.reads.view(text, transform) for text in texts]))
+    every = range(len(encoder.widths))
+    others: dict[str, Forward] = {
+        "transformers (sdpa)": transformers_model("sdpa"),
+        "transformers (eager)": transformers_model("eager"),
+        "onnxruntime": Session(encoder, views[:2, :2, :9].long()),
+    }
+    by_length = (views > 0).sum((1, 2)).argsort(stable=True)
+    variants: dict[str, Step] = {}
+    with torch.no_grad():
+        ours = encoder.depths(views[:8], every)
+        for name, theirs in others.items():
+            torch.testing.assert_close(padded(theirs, views[:8]), ours, rtol=1e-3, atol=1e-3)
+            variants[name] = in_portions(theirs, views)
+            variants[f"{name}, sorted"] = in_portions(theirs, views[by_length])
+        variants["ours"] = lambda: encoder.depths(views, every)
+        return interleave(variants, rounds, time.process_time)
 
 
 def imported(code: str) -> float:
@@ -109,7 +117,7 @@ def padded(forward: Forward, views: Tensor) -> Tensor:
     return forward(rows[:, : int((rows > 0).sum(1).max())])
 
 
-def transformers_model() -> Forward:
+def transformers_model(attention: str) -> Forward:
     import_timm()  # which mends torchvision where transformers would trip over it
     from transformers import BertModel
 
@@ -117,7 +125,9 @@ def transformers_model() -> Forward:
     assert spec is not None
     assert spec.origin is not None
     folder = Path(spec.origin).parent / "model"
-    model = BertModel.from_pretrained(folder, attn_implementation="eager", add_pooling_layer=False)
+    model = BertModel.from_pretrained(
+        folder, attn_implementation=attention, add_pooling_layer=False
+    )
     model.train(False)
 
     def forward(rows: Tensor) -> Tensor:
@@ -135,7 +145,7 @@ def pooled(x: Tensor, there: Tensor) -> Tensor:
 
 
 class Session:
-    """The same features by onnxruntime, with as many threads as torch has."""
+    """The same features by onnxruntime, with one thread."""
 
     def __init__(self, encoder: Bert, example: Tensor) -> None:
         import onnxruntime
@@ -147,7 +157,7 @@ class Session:
         written = torch.onnx.export(program, dynamo=True, verbose=False)
         assert written is not None
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(
             written.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )

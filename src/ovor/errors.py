@@ -41,6 +41,21 @@ def explain(error: ValidationError) -> str:
     return "; ".join(parts[:3]) + (" and more" if parts[3:] else "")
 
 
+def with_article(word: str) -> str:
+    """Return a word with a or an before it."""
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+def ended(sentence: str) -> str:
+    """Return a sentence with a full stop, so that another can follow; some end in a command."""
+    return sentence if sentence.endswith(".") else f"{sentence}."
+
+
+def without_leaving_out(sentence: str) -> str:
+    """Return what is wrong with an item, without the advice to leave it out, as that is done."""
+    return re.sub(r"(:|, or) leave it out\.$", ".", sentence)
+
+
 REMEDIES = {
     errno.ENOSPC: "free some space, and try again",
     errno.EDQUOT: "free some space, and try again",

@@ -45,6 +45,12 @@ def test_answers_that_are_as_often_right_as_sure_are_believed(images: int) -> No
     assert "can be taken as it is" in sure(found)
 
 
+def test_of_one_class_confidence_says_nothing() -> None:
+    found = {**answered(np.ones(60), 1.0), "chance": 100.0}
+    assert "taken as it is" not in sure(found)
+    assert "one class only" in sure(found)
+
+
 def test_answers_that_are_too_sure_are_not() -> None:
     found = answered(np.linspace(0.6, 1, 2000), 0.6)
     assert "too sure of itself" in sure(found)

@@ -380,6 +380,7 @@ def test_merge_may_write_one_of_its_models(world: Path) -> None:
         "twice": 0,
         "once": False,
         "classes": ["ant", "bee", "cat", "dog"],
+        "reads": "images",
     }
     assert counts() == found["images"]
 

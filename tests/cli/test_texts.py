@@ -81,9 +81,27 @@ def test_what_stays_of_a_class_is_said_of_texts(world: Path, with_them: bool) ->
     assert "images" not in words.replace("--images", "")
 
 
+def test_what_is_learned_again_does_not_make_a_lesson_good(world: Path) -> None:
+    mixed = {"a": [*TICKETS["billing"][:3], *TICKETS["account"][:3]], "b": TICKETS["delivery"]}
+    csv_of(world / "mixed.csv", mixed)
+    first = json.loads(said("learn", "n.ovor", "mixed.csv", "--backbone", "text:small", "--json"))
+    assert first["report"]["judged"] == 12
+    assert "repeated" not in first["report"]
+    second = said("learn", "n.ovor", "mixed.csv")
+    assert "Fair: nothing says how well new texts are named, as none of these is new." in second
+    assert "so not judged by: 12 texts. --once leaves such out." in second
+    csv_of(world / "more.csv", {"c": ["rain again", "rain again", "snow and wind"]})
+    third = said("learn", "n.ovor", "more.csv")
+    assert "so not judged by: 2 texts." in third
+    assert ", by 1 text, each judged by all others" in third
+
+
 def test_models_of_texts_are_merged(world: Path) -> None:
     said("learn", "n.ovor", "new.csv", "--backbone", "text:small")
     assert "4 classes by 21 texts" in said("merge", "all.ovor", "m.ovor", "n.ovor")
+    Path("all.ovor").unlink()
+    found = json.loads(said("merge", "all.ovor", "m.ovor", "n.ovor", "--json"))
+    assert (found["reads"], sum(found["images"].values())) == ("texts", 21)
 
 
 def test_rows_say_text_where_images_are_called_image(world: Path) -> None:
@@ -106,6 +124,14 @@ def test_a_text_a_line_on_standard_input(world: Path) -> None:
     assert done.stderr == "ovor: 1 of 3 texts could not be read: their rows say why.\n"
 
 
+def test_a_bad_first_line_does_not_cost_the_others(world: Path) -> None:
+    done = ovor("predict", "m.ovor", "-", stdin=b"\ncaf\xe9 hello\nrefund my card\n")
+    first, second = done.stdout.splitlines()
+    assert "Line 2 of standard input is not UTF-8" in first
+    assert second.startswith("refund my card\t")
+    assert "1 of 2 texts could not be read" in done.stderr
+
+
 def test_files_and_folders_of_texts(world: Path) -> None:
     for name, own in TICKETS.items():
         (world / "all" / name).mkdir(parents=True)
@@ -126,6 +152,7 @@ def test_the_report_quotes_texts_that_are_mistaken(world: Path) -> None:
     page = (world / "r.html").read_text()
     assert "<blockquote>" in page
     assert any(text in page for text in TICKETS["billing"])
+    assert 'such as "' in said("evaluate", "m.ovor", "wrong.csv")
     assert "18 texts" in page
     said("evaluate", "m.ovor", "wrong.csv", "--report", "s.html", "--no-images")
     assert "<blockquote>" not in (world / "s.html").read_text()
@@ -133,7 +160,7 @@ def test_the_report_quotes_texts_that_are_mistaken(world: Path) -> None:
 
 def test_exports_predict_the_same(world: Path) -> None:
     pytest.importorskip("onnxscript")
-    said("export", "m.ovor", "m.onnx")
+    assert "needed with it: m.tokenizer.json." in said("export", "m.ovor", "m.onnx")
     asked = ["predict", "tickets.csv", "a parcel " * 60, "--jsonl"]
     theirs, ours = (
         [json.loads(line) for line in said(asked[0], model, *asked[1:]).splitlines()]
@@ -155,7 +182,9 @@ def test_a_bundle_needs_no_encoder(world: Path) -> None:
     shutil.rmtree("small")
     assert said("predict", "b.ovor", "tickets.csv") == expected
     said("learn", "b.ovor", "new.csv")
-    assert "needs the backbone text:small" in ovor("predict", "m.ovor", "tickets.csv").stderr
+    gone = ovor("predict", "m.ovor", "tickets.csv").stderr
+    assert "needs the backbone text:small" in gone
+    assert "all-MiniLM-L6-v2. Or say where it is now (--backbone)." in gone
 
 
 def test_the_encoder_for_texts_is_chosen_by_itself(
@@ -242,6 +271,65 @@ REFUSED = [
     Case("no text column", holds("new.csv", b"a,label\nb,c\n"), LEARN, "no column of texts"),
     Case("no label column", holds("new.csv", b"text,b\nb,c\n"), LEARN, "no column of labels"),
     Case("two", holds("new.csv", b"text,body,label\na,b,c\n"), LEARN, "either may be the texts"),
+    Case(
+        "two, for a new model",
+        holds("new.csv", b"text,body,label\na,b,c\n"),
+        "learn n.ovor new.csv --backbone text:small",
+        "either may be the texts: name the one that is (--text-column NAME), or rename",
+    ),
+    Case(
+        "one of them twice",
+        holds("new.csv", b"text,Text,label\na,b,c\n"),
+        "learn n.ovor new.csv",
+        "new.csv has two columns 'text', and only one can be meant: rename",
+    ),
+    Case(
+        "labels twice", holds("new.csv", b"text,label,label\na,b,c\n"), LEARN, "two columns 'label'"
+    ),
+    Case(
+        "mistyped",
+        nothing,
+        f"{LEARN} --text-column nope",
+        "no column 'nope', which was named as that of texts: name one that it has (--text-column "
+        "NAME): 'text', 'label'",
+    ),
+    Case(
+        "mistyped, for a new model",
+        holds("new.csv", b"file,message,label\nx,a,b\n"),
+        "learn n.ovor new.csv --text-column mesage",
+        "(it has 'file', 'message', 'label'): name that of the texts with --text-column",
+    ),
+    Case(
+        "mistyped labels, of JSON",
+        holds("a.jsonl", b'{"text": "a", "label": "b"}\n'),
+        "learn m.ovor a.jsonl --label-column nope",
+        "no column 'nope', which was named as that of labels: name one that it has (--label-column",
+    ),
+    Case(
+        "no flag of a run",
+        holds("own.csv", b"a,label\nb,c\n"),
+        "run --data texts:own.csv --backbone text:small --method analytic",
+        "give one of its columns the name 'text' in line 1 (it has",
+    ),
+    Case(
+        "no such folder",
+        nothing,
+        "learn n.ovor new.csv --backbone text:/nowhere",
+        "There is no folder /nowhere: give one with config.json, model.safetensors and tok",
+    ),
+    Case(
+        "no such folder here",
+        nothing,
+        "learn n.ovor new.csv --backbone text:./nowhere",
+        "There is no folder nowhere: give one",
+    ),
+    Case(
+        "no name on the hub",
+        nothing,
+        "learn n.ovor new.csv --backbone text:a--b/c",
+        "cannot be a name on the hub",
+    ),
+    Case("nothing said", nothing, "predict m.ovor -", "There is no text on standard input"),
     Case("empty text", rows(b"a,x", b",x"), LEARN, "The text in line 3 of new.csv is empty"),
     Case("no label", rows(b"a,x", b"b,"), LEARN, "Line 3 of new.csv has no label"),
     Case("NUL bytes alone", rows(b"\0\0,x", b"b,x"), LEARN, "text in line 2 of new.csv is empty"),
@@ -299,6 +387,32 @@ FINE = [
     Case("special tokens", rows(b"[PAD] [SEP],x", b"b,x"), LEARN, "x (2)"),
     Case("two labels", rows(b"a,x", b"a,y"), LEARN, "more than one label"),
     Case("zip", zipped("new.csv"), "learn m.ovor t.zip", "Took the texts from"),
+    Case(
+        "what was left out",
+        rows(b"\0,x", b"b,x"),
+        f"{LEARN} --on-error skip",
+        "Left out: The text in line 2 of new.csv is empty, or has nothing in it that could be "
+        "read.\n",
+    ),
+    Case(
+        "a column of paths beside one that is named",
+        holds("new.csv", b"file,message,label\nx.eml,hello my friend,a\ny.eml,bye now,b\n"),
+        "learn n.ovor new.csv --text-column message --backbone text:small",
+        "a (1), b (1)",
+    ),
+    Case(
+        "a column of paths, for a network that reads texts",
+        holds("new.csv", b"file,message,label\nx.eml,hello my friend,a\ny.eml,bye now,b\n"),
+        "learn n.ovor new.csv --backbone text:small",
+        "a (1), b (1)",
+    ),
+    Case(
+        "a column of paths, for a model of texts",
+        holds("new.csv", b"image,message,label\nx.eml,hello my friend,a\ny.eml,bye now,b\n"),
+        LEARN,
+        "a (1), b (1)",
+    ),
+    Case("another column twice", holds("new.csv", b"id,id,text,label\n1,2,a,x\n"), LEARN, "x (1)"),
     Case("skipped", rows(b"\0,x", b"b,x"), f"{LEARN} --on-error skip", "x (1)"),
     Case("none, skipped", rows(b",x", b"b,x", b" ,x"), f"{LEARN} --on-error skip", "x (1)"),
     Case(

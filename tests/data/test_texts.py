@@ -51,6 +51,35 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert kind_held(path, ("was", "wozu")) == "texts"
 
 
+def test_a_column_of_paths_is_of_images_unless_something_says_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("file,message,label\nx.eml,hello,a\n")
+    assert kind_held(path) == "images"
+    assert kind_held(path, ("message", None)) == "texts"
+    assert kind_held(path, wanted="texts") == "texts"
+    assert kind_held(path, ("file", None)) == "images"
+    assert kind_held(path, ("mesage", None)) is None
+    path.write_text("file,label\nx.png,a\n")
+    assert kind_held(path, wanted="texts") == "images"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.png", b"\x89PNG\r\n\x1a\n\0", "is an image, not a text"),
+        ("a", b"\xff\xd8\xff\xe0", "is an image, not a text"),
+        ("a.pdf", b"%PDF-1.7\n\0\xff", "is a PDF document, not a text"),
+        ("a.txt", "schön".encode("latin-1"), "Line 1 of .* is not UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_called_what_it_is(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(OvorError, match=says):
+        to_text(tmp_path / name)
+
+
 def test_a_title_comes_before_its_text(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("subject\tbody\tlabel\nHello\tI am here\ta\n\tno subject\ta\nonly one\t\tb\n")

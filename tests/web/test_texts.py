@@ -140,8 +140,8 @@ def test_a_request_of_long_texts_holds_nobody_up(same_texts: Live) -> None:
         ({"texts": ["a"] * 10_000}, 413, "There are 10,000 texts: send at most 64 at a time."),
         ({"texts": []}, 422, "There is no text"),
         ({"texts": "a"}, 422, "There is no text"),
-        ({"texts": [3]}, 422, "texts must be text."),
-        ({"images": ["a"]}, 422, "with texts, keep alone"),
+        ({"texts": [3]}, 422, "Each text must be a string"),
+        ({"images": ["a"]}, 422, "with no other fields than texts, keep."),
         ({"texts": ["a"], "keep": "yes"}, 422, "keep must be true or false."),
         ([["a"]], 422, "must be an object"),
         ({"texts": ["", ""]}, 422, "No text can be used"),
@@ -175,7 +175,7 @@ def test_images_to_a_model_of_texts_and_the_reverse(same_texts: Live, shared: Li
     assert answer.json()["error"] == "This model reads texts, not images: send texts."
     answer = same_texts.client.post("/predict", files={"texts": ("a.png", picture)})
     assert answer.status_code == 422
-    assert "not UTF-8" in answer.json()["error"]
+    assert "a.png is an image, not a text" in answer.json()["error"]
     answer = shared.client.post("/predict", json={"texts": ["a"]})
     assert answer.status_code == 415
     answer = shared.client.post("/predict", files={"texts": (None, b"a")})
@@ -212,6 +212,28 @@ def test_lessons_as_json_a_form_and_a_table(texts: Live) -> None:
     assert texts.scratch() == []
 
 
+def test_lines_of_a_table_without_text_can_be_skipped(texts: Live) -> None:
+    table = {"table": ("er.csv", b"text,label\nrain and wind,weather\n,weather\n")}
+    refused = texts.client.post("/lessons", files=table)
+    assert refused.status_code == 422
+    assert "The text in line 3 of er.csv is empty" in refused.json()["error"]
+    assert "on_error=skip" in refused.json()["error"]
+    done = learned(texts, texts.client.post("/lessons", files=table, data={"on_error": "skip"}))
+    assert done["classes"] == [{"name": "weather", "images": 1}]
+    shown = texts.client.post("/table", files=table)
+    assert shown.json()["error"] == "Line 3 of er.csv has no text: add it, or remove the line."
+
+
+def test_bodies_of_another_kind_are_told_all_that_can_be_sent(same_texts: Live) -> None:
+    answer = same_texts.client.post(
+        "/predict", content=b"a", headers={"Content-Type": "text/plain"}
+    )
+    assert answer.status_code == 415
+    assert "multipart/form-data, with the field texts, or application/json." in answer.text
+    answer = same_texts.client.post("/correct", json={"text": "a"})
+    assert answer.json()["error"] == "The field label is missing: send it."
+
+
 @pytest.mark.parametrize(
     ("table", "words"),
     [
@@ -237,8 +259,8 @@ def test_lessons_that_are_refused(same_texts: Live) -> None:
         assert answer.status_code in (409, 413, 422), answer.text
         return str(answer.json()["error"])
 
-    assert "with text and label alone" in refused(lessons=[{"text": "a"}])
-    assert "label must be text" in refused(lessons=[{"text": "a", "label": 3}])
+    assert "an object of text and label, and nothing else" in refused(lessons=[{"text": "a"}])
+    assert "Each label must be a string" in refused(lessons=[{"text": "a", "label": 3}])
     assert "Billing" in refused(lessons=[{"text": "a", "label": "Billing"}])
     assert "on_error=skip to go on without such texts" in refused(
         lessons=[{"text": "", "label": "x"}, {"text": "a", "label": "x"}]

@@ -158,8 +158,12 @@ def judged(
     rows: Tensor,
     names: list[str],
     past: Calibration,
+    again: list[int],
 ) -> tuple[Calibration, dict[str, Any]]:
-    """Return the calibration after a lesson, and what the lesson says of itself."""
+    """Return the calibration after a lesson, and what the lesson says of itself.
+
+    `again` are the numbers of images that are learned more than once: their copies would judge.
+    """
     counts = now.mixture.discriminant.scatter.counts
     numbers = torch.tensor(found.numbers, dtype=torch.int64)
     able = counts[rows[numbers]] > 1  # a class of one image has no mean without it
@@ -175,12 +179,15 @@ def judged(
             distances, logits, of_them, alike / alike.mean(), max(old, 0.0)
         )
         shares = calibrated(logits, *calibration.confidence()).exp()
+    single = torch.isin(numbers, torch.tensor(again, dtype=torch.int64), invert=True)
+    numbers, of_them, shares = numbers[single], of_them[single], shares[single]
     where = [lesson.images.called(i) for i in numbers.tolist()]
     learned = torch.ones(len(rows), dtype=torch.bool)
     learned[found.left_out] = False  # whose classes are as they were
     taught = torch.unique(rows[learned]).tolist()
     report = lesson_report(shares, of_them, names, counts.tolist(), where, taught)
-    return calibration, report | {"reads": lesson.images.reads.many}
+    report["reads"] = lesson.images.reads.many
+    return calibration, report | ({"repeated": len(again)} if again else {})
 
 
 def without_each(now: Solved, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """One more lesson for a model of exact sums: new classes, and more images of known ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ovor.classifier.file import Expected, TaskInfo
 from ovor.classifier.lesson_report import estimated, with_verdict
 from ovor.classifier.memory import Memory
 from ovor.classifier.older import older_classes
+from ovor.classifier.repeats import repeated
 from ovor.classifier.task_list import with_more
 from ovor.config import RUN
 from ovor.data.class_names import listed
@@ -93,16 +94,17 @@ def learn_exactly(
     calibration = model._exact.calibration if model._exact else Calibration.empty()
     if model._exact:
         model.remember()
+    again = repeated(found, rows, added, learner.moments)
     now = solved(learner, moments, model._exact)
     everything = torch.from_numpy(rows)
-    calibration, report = judged(now, found, lesson, everything, names, calibration)
+    calibration, report = judged(now, found, lesson, everything, names, calibration, again)
     report["shortened"] = found.shortened
     report["left_out"] = [lesson.images.called(i) for i in found.left_out]
     older = estimated(lost_to(learner, names, len(new), report) if known and new else [])
     report = with_verdict(report, older, len(names), exact=True)
     model._exact = Exact(now.novelty, calibration, digests)
     model.report_ = report
-    model.expected_ = {**model.expected_, **expectations(report)}
+    model.expected_ = {**model.expected_, **expectations(report, model.expected_)}
     if new:
         tasks = (*tasks[:-1], with_judgement(tasks[-1], report))
     model._learner, model.tasks_ = learner, tasks
@@ -138,13 +140,14 @@ def check_new(model: Memory, found: Collected, rows: Any, names: list[str], adde
         )
 
 
-def expectations(report: dict[str, Any]) -> dict[str, Expected]:
-    """Return what is kept of a lesson's report in the model."""
+def expectations(report: dict[str, Any], past: Mapping[str, Expected]) -> dict[str, Expected]:
+    """Return what is kept of a lesson's report; of a class that it could not judge, what was."""
     return {
         found["class"]: Expected(
             found["expected"], tuple(other["class"] for other in found["confused_with"])
         )
         for found in report["classes"]
+        if found["judged"] or found["class"] not in past
     }
 
 

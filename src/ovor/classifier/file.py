@@ -22,7 +22,7 @@ from ovor.data.formats import check_is_file
 from ovor.data.modality import WORDS
 from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.weights import build
-from ovor.errors import OvorError, explain
+from ovor.errors import OvorError, ended, explain
 from ovor.learners import build_learner
 from ovor.learners.base import Learner
 from ovor.learners.moments import FEATURE_STEPS, MOMENTS, WEIGHT_STEPS, packed, unpacked
@@ -239,8 +239,8 @@ def backbone_of(model: Model, path: Path, elsewhere: str | None) -> Backbone:
         found = load_backbone(elsewhere or wanted.name, model.about.run.num_heads or None)
     except OvorError as error:
         raise OvorError(
-            f"{path} needs the backbone {wanted.name} (SHA-256 {wanted.sha256[:12]}): {error} "
-            "Or say where it is now (backbone=...)."
+            f"{path} needs the backbone {wanted.name} (SHA-256 {wanted.sha256[:12]}): "
+            f"{ended(str(error))} Or say where it is now (backbone=...)."
         ) from error
     if found.sha256 != wanted.sha256:
         raise OvorError(

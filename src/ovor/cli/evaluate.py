@@ -31,6 +31,7 @@ from ovor.cli.arguments import (
 )
 from ovor.cli.counting import Counting
 from ovor.cli.predict import open_predictor
+from ovor.data.modality import WORDS
 from ovor.errors import one_line
 from ovor.terminal.console import Terminal
 
@@ -150,6 +151,7 @@ def in_words(found: dict[str, Any]) -> Iterator[str]:
 
 def mistaken(found: dict[str, Any]) -> Iterator[str]:
     """Yield what the worst classes are taken for, and by which images that can be seen."""
+    quoted = WORDS[found["reads"]].quoted
     worst = sorted(found["classes"], key=lambda one: one["accuracy"])[:WORST]
     for one in worst:
         own = [pair for pair in found["confusions"] if pair["class"] == one["class"]]
@@ -159,13 +161,15 @@ def mistaken(found: dict[str, Any]) -> Iterator[str]:
         others = ", ".join(f"{pair['taken_for']} {pair['images']}" for pair in own[:3])
         yield (
             f"Mistaken: {one['class']}, {wrong} of {one['images']} {found['reads']}, for {others}; "
-            f"such as {', '.join(own[0]['examples'][:2])}."
+            f"such as {', '.join(map(quoted, own[0]['examples'][:2]))}."
         )
 
 
 def sure(found: dict[str, Any]) -> str:
     """Return whether the model's confidence can be believed."""
     known, many = found["calibration"], found.get("reads", "images")
+    if found.get("chance") == 100:
+        return "The model knows one class only, so how sure it is says nothing: teach it another."
     apart, bias = known["error"], known["bias"]
     words = (
         f"It is {known['confidence']:.1f} % sure on average, and {found['accuracy']:.1f} % right; "

@@ -59,7 +59,11 @@ def export_command(argv: list[str]) -> None:
         print(json.dumps(found))
         return
     same = f", equal to the model to {found['difference']:.0e}" if "difference" in found else ""
-    print(f"{found['file']}: {found['classes']} classes, {found['bytes'] / 1e6:.1f} MB{same}.")
+    beside = ", ".join(found.get("beside", []))
+    print(
+        f"{found['file']}: {found['classes']} classes, {found['bytes'] / 1e6:.1f} MB{same}."
+        f"{f' Beside it, and needed with it: {beside}.' if beside else ''}"
+    )
 
 
 def web_page(arguments: ExportArguments) -> dict[str, Any]:
@@ -126,7 +130,8 @@ def exported(arguments: ExportArguments, path: Path) -> dict[str, Any]:
 
     model = opened(arguments)
     difference = export_onnx(model, path)
-    return {"file": str(path), "difference": difference, **contents(model, path)}
+    beside = [str(path.with_suffix(end)) for end in model.reads.files()]
+    return {"file": str(path), "difference": difference, "beside": beside, **contents(model, path)}
 
 
 def opened(arguments: ExportArguments) -> "ovor.Classifier":

@@ -7,6 +7,8 @@ import ast
 import re
 import shlex
 
+from ovor.data.tables import NAME_LABELS, NAME_TEXTS
+
 FLAGS = {
     "backbone": "--backbone",
     "bundle": "--bundle",
@@ -20,7 +22,11 @@ FLAGS = {
     "unknown": "--unknown",
 }
 GIVEN = re.compile(rf"\(({'|'.join(FLAGS)})=(True|\.\.\.|\"\w+\"|\{{.*?: 'NEW'\}})\)")
-OTHERS = {"(remove the file)": "(--restart)"}
+OTHERS = {
+    "(remove the file)": "(--restart)",
+    NAME_TEXTS: "(--text-column NAME)",
+    NAME_LABELS: "(--label-column NAME)",
+}
 
 
 def with_flags(sentence: str) -> str:

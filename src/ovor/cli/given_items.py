@@ -33,9 +33,12 @@ def look_ahead(
     ahead = list(islice(found, 1 if "-" in given else LOOKED_AHEAD))
     if not ahead:
         raise OvorError(
-            f"There is no {reads.one} given: give files or folders, or - and standard input."
+            f"There is no {reads.one} on standard input, which - stands for: give one a line."
+            if "-" in given
+            else f"There is no {reads.one} given: give files or folders, or - and standard input."
         )
-    if len(given) == len(ahead) == 1 and isinstance(ahead[0][1], OvorError):
+    alone = len(given) == len(ahead) == 1 and "-" not in given
+    if alone and isinstance(ahead[0][1], OvorError):
         raise ahead[0][1]  # nothing else was asked for
     return ahead, found
 
@@ -51,6 +54,6 @@ def find(given: Iterable[str], reads: Modality, columns: Columns) -> Iterator[Fo
             continue
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # names need not be UTF-8
-        for line in sys.stdin:
+        for number, line in enumerate(sys.stdin, 1):
             if line.strip():
-                yield from reads.line(line.rstrip("\r\n"))
+                yield from reads.line(line.rstrip("\r\n"), f"Line {number} of standard input")

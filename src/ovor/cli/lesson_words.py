@@ -80,7 +80,8 @@ def report_in_words(
     if left_out:
         lines.append(f"Learned before, {len(left_out):,} left out: {listed(left_out)}.")
     judgement = verdict_in_words(report, len(model.classes_))
-    rest = [each_class(report), *mistakes(report), older_in_words(report["older"])]
+    rest = [repeated(report), each_class(report), *mistakes(report)]
+    rest.append(older_in_words(report["older"]))
     rest += [f"What would help: {line}" for line in report["advice"][:5]]
     if not model._exact:
         rest.append(false_alarms_in_words(model))
@@ -103,6 +104,8 @@ def verdict_in_words(report: dict[str, Any], classes: int) -> str:
             f"{said}even of the {many} that it was taught {report['of_taught']:g} % are named "
             f"right (guessing: {report['chance']:g} %)."
         )
+    if report["expected"] is None and report.get("repeated"):
+        return f"{said}nothing says how well new {many} are named, as none of these is new."
     if report["expected"] is None:
         one = WORDS[many].one
         return f"{said}with one {one} of each class nothing says how well they are known."
@@ -110,8 +113,17 @@ def verdict_in_words(report: dict[str, Any], classes: int) -> str:
     how = "each judged by all others" if report["by"] == "leave-one-out" else "held out"
     return (
         f"{said}of new {many} like these expect {report['expected']:g} % named right ({low:g} to "
-        f"{high:g} %, by {report['judged']:,} {many}, {how}; guessing: {report['chance']:g} %)."
+        f"{high:g} %, by {WORDS[many].count(report['judged'])}, {how}; guessing: "
+        f"{report['chance']:g} %)."
     )
+
+
+def repeated(report: dict[str, Any]) -> str | None:
+    """Return how many images said nothing, as their own copies would have judged them."""
+    if not report.get("repeated"):
+        return None
+    many = WORDS[report["reads"]].count(report["repeated"])
+    return f"Learned before, or twice in here, so not judged by: {many}. --once leaves such out."
 
 
 def each_class(report: dict[str, Any]) -> str | None:
@@ -127,12 +139,13 @@ def each_class(report: dict[str, Any]) -> str | None:
 
 def mistakes(report: dict[str, Any]) -> Iterator[str]:
     """Yield which classes are confused, and which images look mislabelled."""
+    words = WORDS[report["reads"]]
     for pair in report["pairs"][:3]:
         first, second = pair["classes"]
-        yield f"Most confused: {first} and {second} ({pair['images']} {report['reads']})."
+        yield f"Most confused: {first} and {second} ({words.count(pair['images'])})."
     for suspect in report["suspects"][:5]:
         yield (
-            f"Look at {suspect['image']}: taught as {suspect['class']}, looks like "
+            f"Look at {words.quoted(suspect['image'])}: taught as {suspect['class']}, looks like "
             f"{suspect['looks_like']} ({100 * suspect['confidence']:.0f} %)."
         )
     more = len(report["suspects"]) - 5

@@ -23,7 +23,7 @@ from ovor.errors import OvorError
 @dataclass(frozen=True)
 class MergeArguments:
     """Write the model that one would have who had been taught all that these models were taught,
-    without any of their images. A class that several know adds up.
+    without any of their images or texts. A class that several know adds up.
     """
 
     out: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OUT")]
@@ -62,6 +62,7 @@ def merge_command(argv: list[str]) -> None:
         "twice": twice,
         "once": merged.about().once,
         "classes": list(after),
+        "reads": merged.reads.many,
     }
     show(
         found,

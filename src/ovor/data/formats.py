@@ -35,6 +35,7 @@ OTHERS = {
     "a JPEG 2000 image": (".jp2", ".j2k"),
     "an archive": (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"),
 }
+IMAGE_HEADS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*")
 BY_SUFFIX = {suffix: kind for kind, suffixes in OTHERS.items() for suffix in suffixes}
 BY_HEAD = (
     (b"%PDF", "a PDF document"),

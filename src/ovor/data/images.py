@@ -32,7 +32,7 @@ from ovor.data.formats import (
 from ovor.data.frames import images_in, is_frame
 from ovor.data.image_files import find_images
 from ovor.data.packed import Packed
-from ovor.errors import OvorError
+from ovor.errors import OvorError, with_article
 
 IN_MEMORY = "in memory"  # what an image without a name is called
 BAND = 2**20  # pixels that are put on white at a time
@@ -93,9 +93,9 @@ def to_image(picture: Picture) -> Image.Image:
     if isinstance(picture, np.ndarray):
         return _from_pixels(picture)
     raise OvorError(
-        f"An image cannot be a {type(picture).__name__}: give a path, the bytes of a file, a "
-        "file that is open, a Pillow image, a uint8 array (height, width, channels) or a tensor "
-        "(channels, height, width)."
+        f"An image cannot be {with_article(type(picture).__name__)}: give a path, the bytes "
+        "of a file, a file that is open, a Pillow image, a uint8 array (height, width, channels) "
+        "or a tensor (channels, height, width)."
     )
 
 
@@ -294,7 +294,7 @@ def spread(pictures: Any) -> list[Picture]:
             return [pictures]  # else a stack of grey images
     if not isinstance(pictures, Iterable):
         raise OvorError(
-            f"Images cannot be a {type(pictures).__name__}: give a path, a folder, an image or "
-            "several of them."
+            f"Images cannot be {with_article(type(pictures).__name__)}: give a path, a folder, "
+            "an image or several of them."
         )
     return list(map(settled, pictures))

@@ -18,13 +18,12 @@ from ovor.data.memory import from_memory
 from ovor.data.packed import Packed, packed_files
 from ovor.data.parts import Holds, Part, chosen_part, is_part, mixed, wanted
 from ovor.data.sources import held
-from ovor.data.tables import IMAGE_PATHS, Row, Sought, has_columns, is_table, read_table
+from ovor.data.tables import IMAGE_PATHS, Named, Row, Sought, has_columns, is_table, read_table
 from ovor.errors import OvorError
 
 Groups = dict[str, list[Picture]]  # the images of each class
 Labelled = tuple[Groups, list[str]]  # and what the user should know, a sentence each
 Labels = str | Iterable[Any]  # one for all images, or one each
-Named = tuple[str | None, str | None]  # columns of a table
 
 
 def read_labelled(

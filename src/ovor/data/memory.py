@@ -64,7 +64,7 @@ def pairs_of(
     pairs = spread(source)
     if any(not isinstance(pair, Sequence) or not _is_pair(pair) for pair in pairs):
         raise OvorError(
-            f"Without labels every item must be an ({sought.item}, label) pair: give pairs, or "
+            f"Without labels every item must be a pair ({sought.item}, label): give pairs, or "
             f"labels as well, or {{class: {sought.item}s}}, or the path of a folder."
         )
     return [(picture, label) for picture, label in pairs], []

@@ -23,6 +23,7 @@ from ovor.data.labelled import Labelled, Labels, read_images, read_labelled
 from ovor.data.memory import Pair, pairs_of
 from ovor.data.packed import Packed
 from ovor.data.parts import Part
+from ovor.data.tables import Row
 from ovor.data.transforms import draw_view, test_view, train_view
 from ovor.errors import OvorError
 
@@ -43,15 +44,24 @@ class Words:
     many: str
     example: str
     """of an item, as Python is given it"""
+    said: bool = False
+    """is an item called by its own words, not by the name of its file?"""
 
     def count(self, number: float) -> str:
         """Return a number of items in words."""
         return f"{number:,.10g} {self.one if number == 1 else self.many}"
 
+    def quoted(self, name: str) -> str:
+        """Return what an item is called within a sentence, with marks around what somebody said."""
+        return f'"{name}"' if self.said else name
+
 
 WORDS = {
     words.many: words
-    for words in (Words("image", "images", "a.jpg"), Words("text", "texts", "Where is my parcel?"))
+    for words in (
+        Words("image", "images", "a.jpg"),
+        Words("text", "texts", "Where is my parcel?", said=True),
+    )
 }
 
 
@@ -109,8 +119,8 @@ class Modality(ABC):
         """Yield what an argument of a command means, such as all in a folder."""
 
     @abstractmethod
-    def line(self, line: str) -> Iterator[Found]:
-        """Yield what a line of standard input means."""
+    def line(self, line: str, place: str = "This line") -> Iterator[Found]:
+        """Yield what a line of standard input means; `place` is what a sentence calls it."""
 
     @abstractmethod
     def labelled(
@@ -122,8 +132,8 @@ class Modality(ABC):
     def pairs(self, source: Any, labels: Any) -> list[Pair]:
         """Return every item in memory with its label, in the order in which they were given."""
 
-    def rows(self, content: bytes, name: str, labelled: bool) -> list[tuple[str, str]]:
-        """Return the items that stand in a table themselves, with their labels or empty ones."""
+    def rows(self, content: bytes, name: str, labelled: bool) -> list[Row]:
+        """Return the rows of a table in which items stand themselves, some maybe without any."""
         raise OvorError(f"{name} is no {self.one}: a table can only name {self.many}; give those.")
 
     @abstractmethod
@@ -223,7 +233,7 @@ class ImageModality(Modality):
     def asked(self, given: str, columns: Columns = (None, None)) -> Iterator[Found]:
         return self.line(str(at_home(given)))
 
-    def line(self, line: str) -> Iterator[Found]:
+    def line(self, line: str, place: str = "This line") -> Iterator[Found]:
         path = Path(line)
         if not path.is_dir():
             yield str(path), path

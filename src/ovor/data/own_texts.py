@@ -18,7 +18,7 @@ def own_texts(place: str) -> Dataset:
     stays on its side when others come.
     """
     path = at_home(place)
-    sides = [_rows(read_texts(path, None, part)[0]) for part in ("train", "test")]
+    sides = [_rows(read_texts(path, None, part, columns=None)[0]) for part in ("train", "test")]
     if sides[0] == sides[1]:
         names = sorted({label for _, label in sides[0]})
         chances = np.array([chance(PurePosixPath(text)) for text, _ in sides[0]])

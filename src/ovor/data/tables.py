@@ -36,6 +36,9 @@ PARTS = ("split", "subset", "partition")  # columns that say which rows are for 
 EXAMPLE = {"text": "Where is my parcel?", "label": "delivery"}
 LONGEST_CELL = 2**27  # characters; Python's own limit is less than some letters have
 Line = tuple[int, Mapping[str, Any]]  # its number, and its values by column
+Named = tuple[str | None, str | None]  # columns that somebody has named, of items and of labels
+# How that is said, in Python's words.
+NAME_TEXTS, NAME_LABELS = '(columns=("NAME", None))', '(columns=(None, "NAME"))'
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,21 @@ class Sought:
     """False: only items are wanted, and a label is of no use"""
     may_be_empty: bool = False
     """True: a row without an item is one like others, and who reads it says what is wrong"""
+    named: Named | None = None
+    """columns that somebody has named; None where nobody can"""
 
-    def by(self, columns: tuple[str | None, str | None]) -> "Sought":
-        """Return the same with the columns that somebody has named."""
+    def by(self, columns: Named | None) -> "Sought":
+        """Return the same with the columns that somebody has named, or may still name."""
+        if columns is None:
+            return self
         item, label = (name and (_plain(name),) for name in columns)
-        before = () if item else self.before
-        return replace(self, names=item or self.names, labels=label or self.labels, before=before)
+        return replace(
+            self,
+            names=item or self.names,
+            labels=label or self.labels,
+            before=() if item else self.before,
+            named=columns,
+        )
 
     def unlabelled(self) -> "Sought":
         """Return the same where labels are of no use."""
@@ -88,6 +100,11 @@ class Columns:
     """one, or a title and what comes after it"""
     label: str | None
     part: str | None
+
+
+def is_path_column(name: str) -> bool:
+    """Tell by its name whether a column is one of paths."""
+    return _plain(name) in PATHS
 
 
 def is_table(name: str) -> bool:
@@ -136,6 +153,15 @@ def has_columns(content: bytes, suffix: str, sought: Sought = IMAGE_PATHS) -> bo
         return False
 
 
+def may_hold(content: bytes, suffix: str, sought: Sought) -> bool:
+    """Tell whether a table has a column of what is sought, or several, whatever its labels are."""
+    try:
+        _, first = next(_lines(_text(content, ""), "", suffix, sought), (0, {}))
+    except OvorError:
+        return False
+    return any(column in (*sought.names, *sought.before) for column in first)
+
+
 def _text(content: bytes, name: object) -> str:
     try:
         return content.decode("utf-8-sig")  # spreadsheets put a mark before the text
@@ -149,7 +175,7 @@ def _lines(text: str, name: object, suffix: str, sought: Sought) -> Iterator[Lin
     if suffix in (".jsonl", ".ndjson"):
         example = {"path": "a.jpg", "label": "cat"} if sought is IMAGE_PATHS else EXAMPLE
         return _objects(text, name, json.dumps(example))
-    return _cells(text, name, suffix)
+    return _cells(text, name, suffix, sought)
 
 
 def _objects(text: str, name: object, example: str) -> Iterator[Line]:
@@ -167,7 +193,7 @@ def _objects(text: str, name: object, example: str) -> Iterator[Line]:
         yield number, {_plain(key): cell for key, cell in value.items()}
 
 
-def _cells(text: str, name: object, suffix: str) -> Iterator[Line]:
+def _cells(text: str, name: object, suffix: str, sought: Sought) -> Iterator[Line]:
     csv.field_size_limit(LONGEST_CELL)
     head = text.replace("\r", "\n").split("\n", 1)[0]
     # Spreadsheets of half of Europe write semicolons, as their commas are in numbers.
@@ -180,6 +206,7 @@ def _cells(text: str, name: object, suffix: str) -> Iterator[Line]:
                 continue
             if not names:
                 names = [_plain(cell) for cell in cells]
+                check_once(names, name, sought)
             elif len(cells) != len(names):
                 raise OvorError(
                     f"Line {reader.line_num} of {name} has {len(cells)} values, and there are "
@@ -194,6 +221,18 @@ def _cells(text: str, name: object, suffix: str) -> Iterator[Line]:
         ) from error
 
 
+def check_once(names: list[str], name: object, sought: Sought) -> None:
+    """Refuse two columns of one name, where either may be what is sought."""
+    labels = sought.labels if sought.labelled else ()
+    meant = (*sought.names, *sought.before, *labels, *PARTS)
+    twice = next((column for column in names if column in meant and names.count(column) > 1), None)
+    if twice is not None:
+        raise OvorError(
+            f"{name} has two columns {twice!r}, and only one can be meant: rename the other, or "
+            "remove it."
+        )
+
+
 def _plain(column: str) -> str:
     return column.strip().casefold()
 
@@ -204,16 +243,13 @@ def _columns(first: Mapping[str, Any], name: object, suffix: str, sought: Sought
     def found(wanted: tuple[str, ...], what: str) -> str:
         here = [column for column in first if column in wanted]
         if not here:
-            raise OvorError(
-                f"{name} has no column of {what}: give one of its columns the name "
-                f"{wanted[0]!r} in line 1 (it has {', '.join(map(repr, list(first)[:8]))})."
-                if suffix not in (".jsonl", ".ndjson")
-                else f"Line 1 of {name} says no {what}: give every line a {wanted[0]!r}."
-            )
+            raise _without(list(first), name, suffix, sought, wanted, what)
         if len(here) > 1:
+            how = how_to_name(sought, what)
             raise OvorError(
                 f"{name} has the columns {here[0]!r} and {here[1]!r}, and either may be the "
-                f"{what}: rename the one that is not."
+                f"{what}: {f'name the one that is {how}, or ' if how else ''}rename the one that "
+                "is not."
             )
         return here[0]
 
@@ -223,6 +259,40 @@ def _columns(first: Mapping[str, Any], name: object, suffix: str, sought: Sought
     items = () if before and not named else (found(sought.names, f"{sought.one}s"),)
     label = found(sought.labels, "labels") if sought.labelled else None
     return Columns((*before, *items), label, part)
+
+
+def how_to_name(sought: Sought, what: str) -> str:
+    """Return how somebody names the column that is meant, or nothing where nobody can."""
+    if sought.named is None or what == "paths":
+        return ""
+    return NAME_LABELS if what == "labels" else NAME_TEXTS
+
+
+def _without(
+    columns: list[str],
+    name: object,
+    suffix: str,
+    sought: Sought,
+    wanted: tuple[str, ...],
+    what: str,
+) -> OvorError:
+    """Return what to say of a table without a column that is wanted."""
+    there, how = ", ".join(map(repr, columns[:8])), how_to_name(sought, what)
+    if sought.named and sought.named[what == "labels"] is not None:
+        return OvorError(
+            f"{name} has no column {wanted[0]!r}, which was named as that of {what}: name one that "
+            f"it has{f' {how}' if how else ''}: {there}."
+        )
+    otherwise = f", or name it {how}" if how else ""
+    if suffix in (".jsonl", ".ndjson"):
+        return OvorError(
+            f"Line 1 of {name} says no {what}: give every line a {wanted[0]!r}{otherwise} (it has "
+            f"{there})."
+        )
+    return OvorError(
+        f"{name} has no column of {what}: give one of its columns the name {wanted[0]!r} in line 1"
+        f"{otherwise} (it has {there})."
+    )
 
 
 def _row(line: Line, columns: Columns, name: object, sought: Sought) -> Row:

@@ -16,7 +16,7 @@ from ovor.data.labelled import Groups, Labels
 from ovor.data.memory import in_order
 from ovor.data.modality import IMAGES, Columns, Given, Modality
 from ovor.data.texts import kind_held
-from ovor.errors import OvorError
+from ovor.errors import OvorError, without_leaving_out
 
 OnError = Literal["stop", "skip"]
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def read_lesson(
 
 def check_kind(source: Any, reads: Modality, columns: Columns = (None, None)) -> None:
     """Refuse texts for a model that reads images, and images for one that reads texts."""
-    found = kind_held(source, columns)
+    found = kind_held(source, columns, reads.many)
     if found not in (None, reads.many):
         raise OvorError(
             f"{source} holds {found}, and this model reads {reads.many}: make another model for "
@@ -173,7 +173,7 @@ def checked(lesson: Lesson, on_error: OnError, listen: Callable[[int], None]) ->
             if on_error == "stop":
                 many = lesson.images.reads.many
                 raise OvorError(f'{error} Or leave such {many} out (on_error="skip").') from error
-            bad.append(str(error))
+            bad.append(f"Left out: {without_leaving_out(str(error))}")
         listen(1)
     if not bad:
         return lesson

@@ -7,15 +7,18 @@ text than a network reads, so of a huge file only the beginning is read.
 import codecs
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ovor.data.class_names import as_name, listed
 from ovor.data.formats import (
     ADDRESS,
+    HEAD,
     IMAGE_FILES,
+    IMAGE_HEADS,
     TEXT_FILES,
     check_is_file,
+    kind_of,
     missing,
     reason,
 )
@@ -26,7 +29,6 @@ from ovor.data.labelled import (
     Groups,
     Labelled,
     Labels,
-    Named,
     by_packed_folders,
     from_folder,
     is_zip,
@@ -40,13 +42,16 @@ from ovor.data.sources import held
 from ovor.data.tables import (
     ANY_TEXTS,
     IMAGE_PATHS,
+    Named,
     Row,
     has_columns,
+    is_path_column,
     is_table,
+    may_hold,
     other_columns,
     read_table,
 )
-from ovor.errors import OvorError
+from ovor.errors import OvorError, with_article
 
 READ = 2**20  # bytes of a file: more than any network here reads
 QUOTED = 60  # characters of a text in a list or a sentence
@@ -55,11 +60,11 @@ Text = str | Path | Packed | Content
 
 
 def read_texts(
-    source: Any, labels: Labels | None, part: Part, columns: Named = (None, None)
+    source: Any, labels: Labels | None, part: Part, columns: Named | None = (None, None)
 ) -> Labelled:
     """Return the texts of each class; of a data set in parts, those of this part.
 
-    `columns` name those of a table that are meant, of texts and of labels.
+    `columns` name those of a table that are meant, of texts and of labels; None where nobody can.
     """
     sought = ANY_TEXTS.by(columns)
     path = at_home(source) if isinstance(source, str | Path) and is_place(source) else None
@@ -68,7 +73,7 @@ def read_texts(
             raise no_source(at_home(source))
         return from_memory(source, labels, part, spread_texts, sought)
     if isinstance(labels, str):
-        return _all_as(labels, path, columns)
+        return _all_as(labels, path, columns or (None, None))
     if path.is_dir():
         return from_folder(path, part, TEXT_FILES)
     if is_zip(path):
@@ -140,7 +145,7 @@ def _all_as(label: str, path: Path, columns: Named) -> Labelled:
     return {as_name(label): items}, []
 
 
-def from_zip(archive: Path, part: Part, columns: Named) -> Labelled:
+def from_zip(archive: Path, part: Part, columns: Named | None) -> Labelled:
     """Find the texts of every class in a zip, by a table in it or by its folders."""
     shown, links = shown_files(archive)
     sought = ANY_TEXTS.by(columns)
@@ -208,8 +213,8 @@ def spread_texts(given: Any) -> list[Text]:
         raise OvorError("Texts by class are for learning: give the texts alone, as a list.")
     if not isinstance(given, Iterable):
         raise OvorError(
-            f"Texts cannot be a {type(given).__name__}: give a text, a list of them, or the Path "
-            "of a file."
+            f"Texts cannot be {with_article(type(given).__name__)}: give a text, a list of "
+            "them, or the Path of a file."
         )
     return [opened(item) for item in given]
 
@@ -240,7 +245,8 @@ def to_text(item: Any) -> str:
         text = decode(content[:READ], name or f"a text {IN_MEMORY}")
     else:
         raise OvorError(
-            f"A text cannot be a {type(item).__name__}: give a str, or the Path of a .txt file."
+            f"A text cannot be {with_article(type(item).__name__)}: give a str, or the Path of a "
+            ".txt file."
         )
     if not SOMETHING.search(text):
         what = f"{name} is empty" if name else "A text is empty"
@@ -266,11 +272,24 @@ def decode(content: bytes, name: object) -> str:
     try:
         return decoder.decode(content, final=len(content) < READ)
     except UnicodeDecodeError as error:
+        kind = no_text(content, str(name))
+        if kind:
+            raise OvorError(
+                f"{name} is {kind}, not a text: give texts (.txt files, or a table), or leave it "
+                "out."
+            ) from error
         line = content.count(b"\n", 0, error.start) + 1
         raise OvorError(
             f"Line {line} of {name} is not UTF-8, which texts are read as: save it as UTF-8, or "
             "leave it out."
         ) from error
+
+
+def no_text(content: bytes, name: str) -> str | None:
+    """Return what a file is that is surely no text, by its first bytes or its name."""
+    if content.startswith(IMAGE_HEADS) or IMAGE_FILES.has(PurePath(name).name):
+        return "an image"
+    return kind_of(content[:HEAD], name) if b"\0" in content else None
 
 
 def quoted(item: Any) -> str:
@@ -284,17 +303,23 @@ def quoted(item: Any) -> str:
 # --- which kind it is
 
 
-def kind_held(source: Any, columns: Named = (None, None)) -> str | None:
-    """Return what a source holds, "images" or "texts", or None where that cannot be told."""
+def kind_held(source: Any, columns: Named = (None, None), wanted: str | None = None) -> str | None:
+    """Return what a source holds, "images" or "texts", or None where that cannot be told.
+
+    `wanted` is what a table with columns of both is read for.
+    """
     path = at_home(source) if isinstance(source, str | Path) and is_place(source) else None
     if path is None:
         return None
     if is_table(path.name) and path.is_file():
-        return _in_columns(content_of(path), path.suffix.lower(), columns)
+        return _in_columns(content_of(path), path.suffix.lower(), columns, wanted)
     if is_zip(path):
         shown, _ = shown_files(path)
         tables = [file for file in shown if is_table(file.path.name)]
-        told = [_in_columns(file.content(), file.path.suffix.lower(), columns) for file in tables]
+        told = [
+            _in_columns(file.content(), file.path.suffix.lower(), columns, wanted)
+            for file in tables
+        ]
         names = [file.path.name for file in shown]
         return next(filter(None, told), None) or _by_names(names)
     if path.is_dir():
@@ -320,10 +345,13 @@ def check_shown(source: Path, columns: Named) -> None:
         )
 
 
-def _in_columns(content: bytes, suffix: str, columns: Named) -> str | None:
-    if has_columns(content, suffix, IMAGE_PATHS.unlabelled()):
+def _in_columns(content: bytes, suffix: str, columns: Named, wanted: str | None) -> str | None:
+    """Return what a table is of: by the column that was named, by what is wanted, else images."""
+    texts = may_hold(content, suffix, ANY_TEXTS.by(columns))
+    if columns[0] is not None and not is_path_column(columns[0]):
+        return "texts" if texts else None
+    if may_hold(content, suffix, IMAGE_PATHS) and not (texts and wanted == "texts"):
         return "images"
-    texts = has_columns(content, suffix, ANY_TEXTS.by(columns).unlabelled())
     return "texts" if texts else None
 
 

@@ -21,7 +21,7 @@ from ovor.data.labelled import Labelled, Labels, rows_of_part
 from ovor.data.memory import Pair, pairs_of
 from ovor.data.modality import IMAGES, WORDS, Columns, Found, ImageModality, Modality, View
 from ovor.data.parts import Part
-from ovor.data.tables import ANY_TEXTS, is_table, read_table
+from ovor.data.tables import ANY_TEXTS, Row, is_table, read_table
 from ovor.data.texts import find_texts, is_place, quoted, read_texts, spread_texts, to_text
 from ovor.errors import OvorError
 
@@ -85,13 +85,13 @@ class TextModality(Modality):
         else:
             yield given, no_file(given)
 
-    def line(self, line: str) -> Iterator[Found]:
+    def line(self, line: str, place: str = "This line") -> Iterator[Found]:
         line = line.removeprefix("\ufeff")
         try:
             line.encode()
         except UnicodeEncodeError:
             shown = quoted(line.encode("utf-8", "replace").decode())
-            yield shown, OvorError("This line is not UTF-8, which texts are read as.")
+            yield shown, OvorError(f"{place} is not UTF-8, which texts are read as.")
             return
         yield quoted(line), line
 
@@ -103,20 +103,15 @@ class TextModality(Modality):
     def pairs(self, source: Any, labels: Any) -> list[Pair]:
         return pairs_of(source, labels, "train", spread_texts, ANY_TEXTS)[0]
 
-    def rows(self, content: bytes, name: str, labelled: bool) -> list[tuple[str, str]]:
+    def rows(self, content: bytes, name: str, labelled: bool) -> list[Row]:
         sought = ANY_TEXTS if labelled else ANY_TEXTS.unlabelled()
         objects = content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
         guess = ".jsonl" if objects else ".csv"
         suffix = Path(name).suffix.lower() if is_table(name) else guess
         rows = read_table(content, name, suffix, sought)
-        for row in rows:
-            if not row.item:
-                raise OvorError(
-                    f"Line {row.line} of {name} has no text: add it, or remove the line."
-                )
         if labelled:
             rows, _ = rows_of_part(rows, name, "train")
-        return [(row.item, row.label) for row in rows]
+        return rows
 
     def decoded(self, item: Any) -> Any:
         return item if self.is_view(item) else to_text(item)

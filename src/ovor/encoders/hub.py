@@ -14,13 +14,19 @@ def download(repo: str, file: str, cache_dir: str | Path | None, otherwise: str)
     """
     # Slow to import, and most runs do not need it.
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
 
     try:
         # The cache first: no network, and the weights stay the same from run to run.
         return Path(hf_hub_download(repo, file, cache_dir=cache_dir, local_files_only=True))
     except LocalEntryNotFoundError:
         pass
+    except HFValidationError as error:
+        raise OvorError(f"{repo} cannot be a name on the hub: check it, or {otherwise}.") from error
     try:
         found = Path(hf_hub_download(repo, file, cache_dir=cache_dir))
     except RepositoryNotFoundError as error:

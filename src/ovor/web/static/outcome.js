@@ -39,7 +39,7 @@ function done(state, model) {
   const { report } = state;
   const counts = listed(state.classes.map(({ name, images }) => `${name} (${images})`));
   const several = (model?.lessons ?? []).flatMap(({ classes }) => classes).length > 1;
-  const words = [several && report?.verdict ? expected(report) : "", confused(report), older(report?.older), leftOut(report), ...state.notes];
+  const words = [several && report?.verdict ? expected(report) : "", confused(report), older(report?.older), leftOut(report), repeated(report), ...state.notes];
   const back = el("button", { type: "button", text: "Undo this lesson", onclick: () => undo(`the lesson about ${counts}`) });
   const suspects = suspectList(report?.suspects ?? [], (changed) => {
     version = changed.version; // the card is still about it, but to undo would undo this alone
@@ -65,9 +65,16 @@ function leftOut(report) {
   return count ? `${items(count)} ${count === 1 ? "was" : "were"} learned before, and left out.` : "";
 }
 
+/** What was learned more than once, where that is seen: its copies would have judged it. */
+function repeated(report) {
+  const count = report?.repeated ?? 0;
+  return count ? `${items(count)} ${count === 1 ? "was" : "were"} learned before, or ${count === 1 ? "is" : "are"} here twice, and said nothing of new ${many()}.` : "";
+}
+
 /** What to expect of new images, by the report of a lesson. */
-function expected({ by, judged, expected: share, interval, chance, of_taught: taught }) {
+function expected({ by, judged, expected: share, interval, chance, of_taught: taught, repeated: again }) {
   if (share == null && taught != null) return `Of the ${many()} that it was taught it names ${taught} % right, which promises nothing for others.`;
+  if (share == null && again) return `What to expect of new ${many()} cannot be said: none of these is new.`;
   if (share == null) return `What to expect of new ${many()} cannot be said yet: that takes two ${many()} of a class.`;
   const [low, high] = interval.map(Math.round);
   const how = by === "held-out" ? "not learned from" : "each judged by all others";
