@@ -116,6 +116,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "field": ("field.md", field.as_markdown(kept("field-quickdraw"))),
         "field-depths": ("field.md", field.as_depths(kept("field-quickdraw"))),
         "field-claims": ("field.md", field.as_claims(kept("field-quickdraw"))),
+        "field-photos-all": ("field.md", own_method.as_markdown(kept("field-photos-all"))),
         "field-photos": ("field.md", field_photos.as_markdown(kept("field-photos"))),
     }
     for name, part in kept("own-method").items():

@@ -98,5 +98,5 @@ def test_images_that_return_count_as_if_they_had_come_at_once(
 
 def test_too_little_shrinkage_is_said(tiny_backbone: str) -> None:
     learner = build("fecam", tiny_backbone, variance=0.0, correlation=50.0)
-    with pytest.raises(OvorError, match=r"choose a larger --method\.variance"):
+    with pytest.raises(OvorError, match=r"Choose a larger --method\.variance"):
         teach(learner, LESSONS, [[0]])
