@@ -297,7 +297,7 @@ REFUSED = [
         "mistyped, for a new model",
         holds("new.csv", b"file,message,label\nx,a,b\n"),
         "learn n.ovor new.csv --text-column mesage",
-        "(it has 'file', 'message', 'label'): name that of the texts with --text-column",
+        "no column 'mesage' (it has 'file', 'message', 'label'): name one of these with --text-",
     ),
     Case(
         "mistyped labels, of JSON",

@@ -334,7 +334,7 @@ def check_shown(source: Path, columns: Named) -> None:
     path = at_home(source)
     if is_table(path.name) and path.is_file():
         sought = ANY_TEXTS.by(columns)
-        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought)
+        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought, columns)
     if ADDRESS.match(str(source)):
         raise missing(source)
     if not is_zip(path):
