@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
 from command import ovor
 from ovor.config import RUN, Run
+from ovor.distributed import launch
+from ovor.distributed.cluster import find_cluster
 from ovor.distributed.heartbeat import PeerStoppedError
 from ovor.distributed.launch import root_cause
 from ovor.errors import OvorError
@@ -173,6 +176,23 @@ def test_of_all_failures_the_first_is_said(
     found = root_cause(failures, error, first=2, size=4)
     assert isinstance(found, OvorError)
     assert sentence in str(found)
+
+
+def no_work(*_: object) -> None:
+    raise AssertionError("nothing was chosen")
+
+
+def test_other_processes_of_the_program_outlive_those_of_a_run(tiny_run: Run) -> None:
+    other = get_context("fork").Process(target=time.sleep, args=(100,))
+    other.start()
+    run = replace(tiny_run, devices=2, device="cpu")
+    with pytest.raises(OvorError, match="no such folder"):
+        launch.start(find_cluster(run), run, no_work, OvorError("no such folder"))
+    assert active_children() == [other]
+    other.join(1)  # a signal takes a moment
+    assert other.is_alive()
+    other.kill()
+    other.join()
 
 
 def test_too_many_processes_are_refused(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """A grid runs what is missing, skips what is done, and shares what runs have in common."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ovor.cli.grid import grid_command
 from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments import grid
+from ovor.experiments.executors.local import on_this_machine
 from ovor.experiments.tables import Row, sections
 from processes import end, start, wait_until
 
@@ -31,6 +34,12 @@ class Here:
 
 def run_here(rows: list[Row], seeds: list[int], out: Path) -> list[tuple[Row, int, dict[str, Any]]]:
     return list(grid.run_on(nullcontext(Here()), rows, seeds, out))
+
+
+def asleep(run: Run, path: Path, vor_cache: Path | None) -> dict[str, Any]:
+    path.touch()
+    time.sleep(100)
+    return {}
 
 
 def test_missing_runs_are_done_and_finished_ones_are_not_repeated(
@@ -111,6 +120,29 @@ def test_results_of_other_settings_are_not_taken_for_these(tiny_run: Run, tmp_pa
     folder.start(replace(grid.run_of(row, 0), lr=0.5))
     with pytest.raises(OvorError, match="other settings"):
         run_here([row], [0], tmp_path)
+
+
+def test_a_grid_that_stops_ends_its_own_workers_alone(tmp_path: Path) -> None:
+    other = get_context("fork").Process(target=time.sleep, args=(100,))
+    other.start()
+    workers = set()
+
+    def interrupted() -> None:
+        with on_this_machine(1, asleep) as executor:
+            executor.submit(Run(), tmp_path / "began", None)
+            wait_until((tmp_path / "began").exists)
+            workers.update(set(active_children()) - {other})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (worker,) = workers
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGTERM
+    other.join(1)  # a signal takes a moment
+    assert other.is_alive()
+    other.kill()
+    other.join()
 
 
 @pytest.mark.slow

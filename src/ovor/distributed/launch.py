@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from math import inf
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from threading import Event, Thread, Timer
@@ -28,6 +28,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import distributed as dist
 from torch.multiprocessing.spawn import ProcessException, ProcessExitedException
 
+from ovor.children import Children
 from ovor.config import Run
 from ovor.distributed.cluster import Cluster
 from ovor.distributed.heartbeat import (
@@ -93,6 +94,7 @@ def start(
     launch: Any = fabric_for(cluster, run, "spawn").launch
     mail: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
     failures: list[Exception] = []
+    ranks = Children()
     # In a partial: fabric would search arguments of its own for modules.
     part = partial(do_part_in_child, work=work, chosen=chosen, mail=mail)
     try:
@@ -105,8 +107,7 @@ def start(
         first = cluster.environment.node_rank() * cluster.devices if cluster.nodes > 1 else 0
         raise root_cause(failures, error, first, cluster.size) from error
     finally:
-        for process in active_children():  # after Ctrl-C; what they did has its checkpoint
-            process.terminate()
+        ranks.terminate()  # after Ctrl-C; what they did has its checkpoint
     for failure in failures:
         raise failure
     return result

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
 from time import sleep
 from typing import Any
 
+from ovor.children import Children
 from ovor.config import Run
 from ovor.errors import OvorError
 from ovor.experiments.executors.base import Executor, Outcome
@@ -38,6 +39,7 @@ class LocalExecutor:
 @contextmanager
 def on_this_machine(jobs: int, work: Work) -> Iterator[Executor]:
     """Start so many workers, each of which calls `work` for one run after another."""
+    workers = Children()
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=end_with_parent) as pool:
         try:
             yield LocalExecutor(pool, work)
@@ -49,8 +51,7 @@ def on_this_machine(jobs: int, work: Work) -> Iterator[Executor]:
         except BaseException:
             # What still runs has its checkpoint: end it at once.
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
+            workers.terminate()
             raise
 
 
