@@ -8,6 +8,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # By the environment, so that it reaches pip's build environments too.
 export PIP_CONSTRAINT := constraints.txt
+# Two processes; where one dies its test is named at once: another in its place would hang.
+PARALLEL := -n 2 --dist loadgroup --max-worker-restart 0
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 # The encoder of `make demo-photos`.
@@ -30,14 +32,14 @@ demo-photos: .venv/installed-photos
 	$(BIN)/ovor evaluate runs/demo-photos/photos.ovor runs/demo-photos/images --report runs/demo-photos/report.html
 
 test: .venv/installed-dev browser
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest $(PARALLEL)
 
 test-slow: .venv/installed-dev browser
-	$(BIN)/pytest -n 2 --dist loadgroup -m slow
+	$(BIN)/pytest $(PARALLEL) -m slow
 
 # What compares numbers, with the instructions of older processors and with two threads.
 test-portable: .venv/installed-dev
-	$(BIN)/python tests/portable.py -n 2 --dist loadgroup
+	$(BIN)/python tests/portable.py $(PARALLEL)
 
 # The tests of the pages drive Debian's Chromium, and npm fetches what exported ones compute with;
 # without them they are skipped, which CI refuses.

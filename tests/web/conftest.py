@@ -59,10 +59,17 @@ def slow(slow_place: Path) -> Iterator[Live]:
 
 
 @pytest.fixture(scope="session")
-def shared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server for tests that change nothing."""
+def one_server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("shared")
     shutil.copy(made, folder)
     limits = ("--max-request-bytes", "30000000", "--max-image-bytes", "5000000")
     with serving(folder, *limits, "--max-task-images", "300") as found:
         yield found
+
+
+@pytest.fixture
+def shared(one_server: Live) -> Iterator[Live]:
+    """A server for tests that change nothing; the one that ends it is told from the next."""
+    yield one_server
+    ended = one_server.process.exitcode
+    assert ended is None, f"The server ended by {ended}: {one_server.said()}"

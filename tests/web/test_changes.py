@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ovor.classifier.file import read_model
 from ovor.classifier.lock import locked
 from ovor.tensor_file import load_tensors, save_tensors
 
-from .live import FIRST, SECOND, Live, drawn, files, serving, until
+from .live import FIRST, SECOND, Live, begun, drawn, files, serving, until
 
 pytestmark = pytest.mark.xdist_group("lessons")
 
@@ -264,19 +265,13 @@ def test_predictions_go_on_while_the_model_changes(live: Live) -> None:
                 asked = client.post("/predict", files=files(drawn("banana", 1)))
                 statuses.append(asked.status_code)
 
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    changes = [
-        threading.Thread(target=correct, args=(live, image, "owl")) for image in drawn("owl", 3)
-    ]
+    asking = begun(ask, ask)
+    changes = begun(*[partial(correct, live, image, "owl") for image in drawn("owl", 3)])
     for change in changes:
-        change.start()
-    for change in changes:
-        change.join()
+        assert change.result().status_code == 200
     over.set()
-    for thread in threads:
-        thread.join()
+    for asked in asking:
+        asked.result()
     assert set(statuses) == {200}
     assert counts(live)["owl"] == 3  # one after the other, and none is lost
 

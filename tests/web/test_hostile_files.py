@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -26,7 +28,7 @@ from benchmarks.hostile import (
 )
 from ovor.web.images import BYTES_PER_PIXEL, WEBP_COUNTS
 
-from .live import Live, drawn, files, serving
+from .live import Live, begun, drawn, files, serving
 from .test_attacks import still_well
 
 BANANA = drawn("banana", 1)[0]
@@ -34,14 +36,9 @@ ROWS = packed(28 * 29)  # of a grey image of 28 x 28
 PROMPT = 5  # seconds, on a machine that does other things; benchmarks/serving.py measures it
 
 
-def in_background(live: Live, contents: list[bytes]) -> list[threading.Thread]:
-    def send(content: bytes) -> None:
-        httpx.post(f"{live.url}/predict", files=files([content]), timeout=120)
-
-    threads = [threading.Thread(target=send, args=(content,)) for content in contents]
-    for thread in threads:
-        thread.start()
-    return threads
+def in_background(live: Live, contents: list[bytes]) -> list[Future[httpx.Response]]:
+    send = partial(httpx.post, f"{live.url}/predict", timeout=120)
+    return begun(*[partial(send, files=files([content])) for content in contents])
 
 
 def slowest(live: Live, requests: int = 10) -> float:
@@ -49,9 +46,9 @@ def slowest(live: Live, requests: int = 10) -> float:
     longest = 0.0
     with httpx.Client(base_url=live.url, timeout=120) as client:
         for _ in range(requests):
-            begun = time.monotonic()
+            before = time.monotonic()
             assert client.post("/predict", files=files([BANANA])).status_code == 200
-            longest = max(longest, time.monotonic() - begun)
+            longest = max(longest, time.monotonic() - before)
     return longest
 
 
@@ -67,12 +64,12 @@ def memory(live: Live) -> int:
 
 def test_a_jpeg_of_6000_scans_twice(place: Path) -> None:
     with serving(place) as live:
-        begun = time.monotonic()
+        before = time.monotonic()
         sent = in_background(live, [endless_jpeg()] * 2)
         assert slowest(live) < PROMPT
-        for thread in sent:
-            thread.join()
-        assert time.monotonic() - begun < 20
+        for answer in sent:
+            answer.result()
+        assert time.monotonic() - before < 20
         answer = live.predict(endless_jpeg())
         assert answer.status_code == 422
         assert "more than 100 passes" in answer.json()["error"]
@@ -83,8 +80,8 @@ def test_images_that_are_as_dear_as_they_may_be(place: Path) -> None:
     with serving(place) as live:
         sent = in_background(live, [endless_jpeg(3000, 80), large_jpeg(3000), crowded_png()] * 2)
         assert slowest(live, 20) < PROMPT
-        for thread in sent:
-            thread.join()
+        for answer in sent:
+            answer.result()
         still_well(live)
 
 
@@ -97,7 +94,7 @@ def test_eight_hollow_webps_at_once(place: Path) -> None:
         live.predict(BANANA)
         before = highest = memory(live)
         sent = in_background(live, [hollow_webp(side)] * 8)
-        while any(thread.is_alive() for thread in sent):
+        while not all(answer.done() for answer in sent):
             highest = max(highest, memory(live))
             time.sleep(0.05)
         assert 0.5 * one < highest - before < 2 * one + 100e6
@@ -111,14 +108,10 @@ def test_requests_of_large_images_leave_places_to_others(place: Path) -> None:
     with serving(place, "--queue", "4") as live:
         large = files([large_jpeg(3000)] * 4)
 
-        def send() -> None:
-            httpx.post(f"{live.url}/predict", files=large, timeout=120)
-
-        thread = threading.Thread(target=send)
-        thread.start()
+        [sent] = begun(lambda: httpx.post(f"{live.url}/predict", files=large, timeout=120))
         time.sleep(0.3)
         assert slowest(live, 20) < PROMPT
-        thread.join()
+        sent.result()
         still_well(live)
 
 
@@ -137,13 +130,12 @@ def test_a_large_request_that_stops_leaves_memory_to_small_ones(place: Path) -> 
             kind = {"Content-Type": "multipart/form-data; boundary=B"}
             httpx.post(f"{live.url}/predict", content=pieces(), headers=kind, timeout=60)  # type: ignore[arg-type]
 
-        thread = threading.Thread(target=send)
-        thread.start()
+        [sent] = begun(send)
         assert arrived.wait(20)
         time.sleep(0.3)
         assert live.predict(*[BANANA] * 30).status_code == 200
         until.set()
-        thread.join()
+        sent.result()
 
 
 def saved(kind: str, image: Image.Image | None = None, **more: object) -> bytes:
@@ -237,8 +229,8 @@ def test_hostile_files(shared: Live, name: str) -> None:
     sent = in_background(shared, [content] * 2)
     assert slowest(shared, 3) < PROMPT
     assert shared.predict(content).status_code in statuses
-    for thread in sent:
-        thread.join()
+    for answer in sent:
+        answer.result()
     still_well(shared)
 
 

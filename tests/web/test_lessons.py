@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from drawings import draw
 from ovor import Classifier
 from ovor.classifier.file import read_model
 
-from .live import FIRST, SECOND, Live, drawn, events, files, serving, until
+from .live import FIRST, SECOND, Live, begun, drawn, events, files, serving, until
 from .test_predictions import opened
 
 pytestmark = pytest.mark.xdist_group("lessons")  # some share a server, and what it has learned
@@ -57,21 +58,19 @@ def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                     answers.append((image, answer))
                     image = (image + 1) % len(asked)
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        begun = live.teach(SECOND, epochs=EPOCHS, keep_set_aside="true")
-        assert begun.status_code == 202
-        assert live.about()["learning"] == begun.json()["id"]
+        asking = begun(*[partial(ask, number) for number in range(4)])
+        taught = live.teach(SECOND, epochs=EPOCHS, keep_set_aside="true")
+        assert taught.status_code == 202
+        assert live.about()["learning"] == taught.json()["id"]
         second = live.teach(["fish"])
         assert second.status_code == 409
         assert int(second.headers["retry-after"]) >= 1
-        heard += events(live, begun.json()["id"])
+        heard += events(live, taught.json()["id"])
         until(lambda: answers[-1][1].json()["version"] == 2)
         over.set()
-        for thread in threads:
-            thread.join()
-        yield Taught(live, begun.json(), heard, asked, answers)
+        for one in asking:
+            one.result()
+        yield Taught(live, taught.json(), heard, asked, answers)
         assert live.end() == 0
     assert list((folder / "tmp").iterdir()) == []
 

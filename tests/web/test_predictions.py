@@ -1,7 +1,6 @@
 """POST /predict: the predictions are those of the classifier, whoever else asks meanwhile."""
 
 import io
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from PIL import Image
 
 from ovor import Classifier
 
-from .live import FIRST, Live, drawn, files, png, serving
+from .live import FIRST, Live, begun, drawn, files, png, serving
 
 
 def opened(contents: list[bytes]) -> list[Image.Image]:
@@ -20,11 +19,8 @@ def opened(contents: list[bytes]) -> list[Image.Image]:
 
 
 def at_once(clients: int, ask: Callable[[], None]) -> None:
-    threads = [threading.Thread(target=ask) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for asked in begun(*[ask] * clients):
+        asked.result()
 
 
 def test_predictions_are_those_of_the_classifier_in_order(shared: Live) -> None:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from command import ovor
 from ovor.classifier.file import read_model
 
-from .live import SECOND, Live, drawn, events, serving, until
+from .live import SECOND, Live, begun, drawn, events, serving, until
 
 
 @pytest.mark.parametrize(
@@ -65,9 +64,7 @@ def test_help_and_missing_packages() -> None:
 def test_a_signal_lets_the_lesson_end(slow: Live) -> None:
     number = slow.teach(SECOND, epochs="40").json()["id"]
     slow.until(number, "learning")
-    heard: list[list[dict[str, object]]] = []
-    listener = threading.Thread(target=lambda: heard.append(events(slow, number)))
-    listener.start()
+    [heard] = begun(lambda: events(slow, number))
     time.sleep(0.3)
     slow.send(signal.SIGTERM)
     until(lambda: slow.client.get("/healthz").status_code == 503)
@@ -76,8 +73,7 @@ def test_a_signal_lets_the_lesson_end(slow: Live) -> None:
     assert slow.teach(["fish"]).status_code == 503
     slow.process.join(60)
     assert slow.process.exitcode == 0
-    listener.join(10)
-    assert heard[0][-1]["state"] == "done"
+    assert heard.result(10)[-1]["state"] == "done"
     assert len(read_model(slow.model).about.tasks) == 2
     assert "again to cancel it" in slow.said()
     assert list((slow.folder / "tmp").iterdir()) == []

@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from ovor.errors import OvorError
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.web.words import for_clients
 
-from .live import FIRST, Live, drawn, files, serving, until
+from .live import FIRST, Live, begun, drawn, files, serving, until
 from .test_attacks import part, request
 from .test_changes import correct
 
@@ -57,21 +56,16 @@ def test_images_that_take_long_to_decode_keep_nobody_off(live: Live) -> None:
     file = io.BytesIO()
     Image.effect_noise((4000, 4000), 20).save(file, "jpeg", quality=30)
     large = file.getvalue()
-    answers: list[int] = []
 
-    def send() -> None:
+    def send() -> httpx.Response:
         sent, labels = files([large] * 20), {"labels": ["noise"] * 20}
-        answers.append(
-            httpx.post(f"{live.url}/lessons", files=sent, data=labels, timeout=90).status_code
-        )
+        return httpx.post(f"{live.url}/lessons", files=sent, data=labels, timeout=90)
 
-    slow = threading.Thread(target=send)
-    slow.start()
+    [slow] = begun(send)
     until(lambda: live.scratch_bytes() >= 20 * len(large))
     assert live.about()["learning"] is None
     assert live.learn(["owl"])["lesson"] == 2
-    slow.join()
-    assert answers[0] in (202, 409)
+    assert slow.result().status_code in (202, 409)
     for lesson in live.client.get("/lessons").json()["lessons"]:
         live.until(lesson["id"], "done")
     until(lambda: live.scratch() == [])
