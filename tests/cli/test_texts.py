@@ -297,7 +297,7 @@ REFUSED = [
         "mistyped, for a new model",
         holds("new.csv", b"file,message,label\nx,a,b\n"),
         "learn n.ovor new.csv --text-column mesage",
-        "no column 'mesage' (it has 'file', 'message', 'label'): name one of these with --text-",
+        "no column 'mesage', which was named as that of texts: name one that it has (--text-",
     ),
     Case(
         "mistyped labels, of JSON",

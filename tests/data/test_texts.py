@@ -145,6 +145,15 @@ def test_a_zip_of_a_table(tmp_path: Path) -> None:
     assert kind_held(archive) == "texts"
 
 
+def test_what_is_wrong_with_the_one_table_of_a_zip_is_said(tmp_path: Path) -> None:
+    archive = tmp_path / "t.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("t.csv", "text,body,label\na,b,c\n")
+    with pytest.raises(OvorError, match="either may be the texts: name the one that is"):
+        read_texts(archive, None, "train")
+    assert read_texts(archive, None, "train", ("body", None))[0] == {"c": ["b"]}
+
+
 def test_python_lists_pairs_and_frames() -> None:
     pandas = pytest.importorskip("pandas")
     texts, labels = ["one", "two", "three"], ["a", "b", "a"]

@@ -6,7 +6,7 @@ What is wrong with it is said with the number of the line.
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,21 +126,15 @@ def read_table(
     return rows
 
 
-def other_columns(
-    content: bytes, name: object, suffix: str, sought: Sought, named: Iterable[str | None]
-) -> OvorError:
-    """Return what to say of a table whose columns have other names than are known or `named`."""
+def other_columns(content: bytes, name: object, suffix: str, sought: Sought) -> OvorError:
+    """Return what to say of a table whose columns have other names than are known or were given."""
     _, first = next(_lines(_text(content, name), name, suffix, sought), (0, {}))
     if not first:
         return no_rows(name, sought)
+    for what, column in zip(("texts", "labels"), sought.named or (), strict=False):
+        if column is not None and _plain(column) not in first:
+            return _without(list(first), name, suffix, sought, (column,), what)
     there = ", ".join(map(repr, list(first)[:8]))
-    known = {_plain(column) for column in first}
-    for column in named:
-        if column is not None and _plain(column) not in known:
-            return OvorError(
-                f"{name} has no column {column!r} (it has {there}): name one of these with "
-                "--text-column or --label-column."
-            )
     return OvorError(
         f"{name} has no column that is known to hold texts or paths of images (it has {there}): "
         "name that of the texts with --text-column, and that of their labels with --label-column."

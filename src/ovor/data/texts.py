@@ -153,6 +153,8 @@ def from_zip(archive: Path, part: Part, columns: Named | None) -> Labelled:
     fitting = [
         file for file in tables if has_columns(file.content(), file.path.suffix.lower(), sought)
     ]
+    if len(tables) == 1 and not any(TEXT_FILES.has(file.path.name) for file in shown):
+        fitting = tables  # nothing else can be meant: what is wrong with it is said as it is read
     if len(fitting) > 1:
         raise OvorError(
             f"{archive} has the tables {fitting[0].name} and {fitting[1].name}: unpack it, and "
@@ -334,7 +336,7 @@ def check_shown(source: Path, columns: Named) -> None:
     path = at_home(source)
     if is_table(path.name) and path.is_file():
         sought = ANY_TEXTS.by(columns)
-        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought, columns)
+        raise other_columns(content_of(path), path.name, path.suffix.lower(), sought)
     if ADDRESS.match(str(source)):
         raise missing(source)
     if not is_zip(path):
