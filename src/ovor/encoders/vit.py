@@ -206,10 +206,7 @@ class VisionTransformer(Prefixed):
 
         Each is normalised without gain or bias (B, 2 x blocks x D).
         """
-        return normalised(
-            torch.stack([tokens[:, 0], self.patches(tokens).mean(dim=1)], dim=1)
-            for tokens in self.after(images, which)
-        )
+        return side_by_side(map(self.summary, self.after(images, which)))
 
     @property
     def spread_widths(self) -> tuple[int, ...]:
@@ -217,17 +214,17 @@ class VisionTransformer(Prefixed):
 
     def spreads(self, images: Tensor, which: Collection[int]) -> Tensor:
         """Return the same with the deviation of the patch tokens after the other two."""
-        return normalised(
-            torch.stack(
-                [
-                    tokens[:, 0],
-                    self.patches(tokens).mean(dim=1),
-                    self.patches(tokens).std(dim=1, correction=0),
-                ],
+        return side_by_side(
+            torch.cat(
+                [self.summary(tokens), self.patches(tokens).std(dim=1, correction=0, keepdim=True)],
                 dim=1,
             )
             for tokens in self.after(images, which)
         )
+
+    def summary(self, tokens: Tensor) -> Tensor:
+        """Return the class token and the mean patch token (B, 2, D)."""
+        return torch.stack([tokens[:, 0], self.patches(tokens).mean(dim=1)], dim=1)
 
     def after(self, images: Tensor, which: Collection[int]) -> Iterator[Tensor]:
         """Yield all tokens after each of these blocks, in one pass (B, N, D)."""
@@ -242,7 +239,7 @@ class VisionTransformer(Prefixed):
         return tokens[:, 1 + self.arch.registers :]
 
 
-def normalised(pooled: Iterable[Tensor]) -> Tensor:
-    """Return vectors (B, n, D) of several blocks side by side, without gain or bias."""
+def side_by_side(pooled: Iterable[Tensor]) -> Tensor:
+    """Return vectors (B, n, D) of several blocks, each normalised without gain or bias."""
     every = torch.stack(list(pooled), dim=1).float()  # B, blocks, n, D
     return F.layer_norm(every, every.shape[-1:]).flatten(1)
