@@ -37,10 +37,14 @@ class Photographs:
 
     def chosen(self, classes: list[int], each: int, seed: int) -> "Photographs":
         """Return so many of each class, drawn by the seed; classes in their order."""
+        some = self.chosen_numbers(classes, each, seed)
+        return Photographs(self.pixels[some], self.labels[some])
+
+    def chosen_numbers(self, classes: list[int], each: int, seed: int) -> NDArray[np.int64]:
+        """Return which photographs are drawn so."""
         draw = np.random.default_rng(seed)
         numbers = [draw.permutation(np.flatnonzero(self.labels == c))[:each] for c in classes]
-        some = np.concatenate(numbers)
-        return Photographs(self.pixels[some], self.labels[some])
+        return np.concatenate(numbers)
 
     def images(self) -> list[Image.Image]:
         return [Image.fromarray(pixels) for pixels in self.pixels]

@@ -13,7 +13,6 @@ the seed, as in docs/photos.py. Settings are those of the drawings: none was cho
 
 import argparse
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -24,15 +23,14 @@ import torch
 
 from docs.cifar_10 import CLASSES, fetched, load
 from docs.own_ideas import Fold, analytic, shapes
-from docs.own_method import apart, encoded
+from docs.own_method import apart, encoded, reader
 from docs.own_method import measured as accuracies
 from docs.photos import EACH
 from ovor import Classifier
 from ovor.config import Run
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
-from ovor.learners import METHODS, build_learner, reads_features
-from ovor.learners.shapes import Shapes
+from ovor.learners import METHODS, reads_features
 from ovor.presets import settings
 
 FILE = Path(__file__).parent / "results/field-photos.json"
@@ -75,10 +73,7 @@ def measured(methods: list[str], package: Path | None) -> None:
 def asked_of_all(package: Path | None) -> dict[str, list[float]]:
     """Return the accuracy of both heads by seed, learned as above, on every test photograph."""
     train, test = load(fetched(package))
-    model = Classifier("photos")
-    encoder, transform = model.network().encoder, model.transform()
-    learner = build_learner("shapes", {}, encoder, nullcontext).eval()
-    assert isinstance(learner, Shapes)
+    learner, transform = reader()
     asked, truth = encoded(learner, transform, test.images(), test.labels)
     found: dict[str, list[float]] = {"analytic": [], "shapes": []}
     for seed in SEEDS:
@@ -89,10 +84,10 @@ def asked_of_all(package: Path | None) -> dict[str, list[float]]:
         fold = Fold(
             torch.cat([labels, truth]), torch.arange(count), torch.arange(count, len(features))
         )
-        means, _ = apart(encoder, learner, features * learner.lengths)
+        means, _ = apart(learner, features)
         tried = {
             "analytic": analytic(means.double()),
-            "shapes": shapes(features.double(), encoder),
+            "shapes": shapes(features.double(), learner.backbone),
         }
         for name, idea in tried.items():
             found[name] += accuracies(idea, [fold])

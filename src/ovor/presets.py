@@ -121,7 +121,7 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "ranpac": {**SMALL, "lr": 0.01, "options": {"projection": 4000}},
     "loranpac": {"options": {"projection": 4000, "truncation": 0.25, "rank": 1000}},
     "klda": {"options": {"projection": 2000, "gamma": 0.3, "ridge": 0.1}},
-    "randumb": {"options": {"projection": 4000, "gamma": 0.1}},
+    "randumb": {"options": {"projection": 4000, "gamma": 0.003}},
     "fecam": {"options": {"variance": 1.0, "tukey": 1.0}},
     "anacp": {
         "options": {"projection": 2000, "classifier": 1000, "ridge": 100.0, "separation": 1.0}
