@@ -42,6 +42,7 @@ WITHOUT: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("ssiat", "old means left where they were", {"sigma": 0.0}),
     ("rsiat", "first features not steered", {"steer": 0.0}),
     ("rsiat", "later features not held", {"hold": 0.0, "orthogonal": 0.0}),
+    ("ranpac", "nothing tuned", {"tuning": "none"}),
     ("ease", "a class's own adapter alone", {"others": 0.0}),
     ("randumb", "no random features", {"projection": 0}),
     ("fecam", "one covariance for all classes", {"covariance": "shared"}),

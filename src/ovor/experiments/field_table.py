@@ -68,9 +68,9 @@ def accuracy(row: dict[str, Any] | None, way: Any, data: str, label: str) -> str
         values = row["A_T"]
         deviation = f" ± {np.std(values):.1f}" if len(values) > 1 else ""
         return f"{np.mean(values):.1f}{deviation}" if values else NOT_YET
-    if left_out(way, label.removesuffix("+vor")) or label.endswith("+vor"):
+    if left_out(way, label) or able(way, settings(data, label)):
         return ""
-    return "" if able(way, settings(data, label)) else CANNOT
+    return CANNOT
 
 
 def field_notes(sections: list[dict[str, Any]]) -> list[str]:

@@ -26,7 +26,7 @@ from ovor.events import Event, Listener, Note, Recorded, RunEnds, TaskEnds, sile
 from ovor.experiments.diagnostics import write_diagnostics
 from ovor.experiments.folder import Folder, read_run
 from ovor.experiments.tensorboard import Board
-from ovor.learners import at_once, check_scenario, reads_features, takes_vor
+from ovor.learners import at_once, check_scenario, check_vor, reads_features
 from ovor.learners.base import Learner
 from ovor.metrics import Matrix, accuracy_matrix, all_metrics
 from ovor.presets import PAPER
@@ -177,8 +177,7 @@ def prepare(
         backbone = replace(backbone, encoder=known)
     if said := unlike_the_paper(run.transform, backbone.preprocessing):
         listen(Note(said))
-    if run.vor and not takes_vor(run.method):
-        raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
+    check_vor(run)
     return training.prepare(
         run,
         dataset,

@@ -199,7 +199,7 @@ def footer(sections: list[dict[str, Any]]) -> str:
     # A run that stands in several rows counts once.
     seconds = {run: s for row in rows for run, s in zip(row["runs"], row["seconds"], strict=True)}
     minutes = sum(seconds.values()) / 60
-    return f"{len(seconds)} runs, {minutes:.0f} minutes of computing by one thread each."
+    return f"{len(seconds)} runs, {minutes:.0f} minutes by the clock, one thread each."
 
 
 def title_of(part: dict[str, Any], headings: tuple[str, ...]) -> str:

@@ -63,6 +63,12 @@ def takes_vor(method: str) -> bool:
     return method in PROMPTS or LEARNERS[method].takes_vor
 
 
+def check_vor(run: Run) -> None:
+    """Refuse VOR where there is nothing for it to tighten."""
+    if run.vor and not takes_vor(run.method):
+        raise OvorError(f"{run.method} has no linear head for VOR to tighten: leave out the +vor.")
+
+
 def at_once(method: str) -> bool:
     """Tell whether a method learns all classes as one task, whatever the number of tasks."""
     return method in LEARNERS and LEARNERS[method].at_once
