@@ -49,8 +49,11 @@ TRIED: dict[str, Steps] = {
     "loranpac": [{"options.truncation": (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)}],
     "klda": [{"options.gamma": GAMMAS, "options.ridge": (1e-3, 1e-2, 1e-1, 1.0, 10.0)}],
     "randumb": [{"options.gamma": GAMMAS}],
-    "fecam": OWN["fecam"],
-    "anacp": OWN["anacp"],
+    "fecam": [{"options.variance": (0.1, 1.0, 10.0, 100.0)}, {"options.tukey": (0.25, 0.5, 1.0)}],
+    "anacp": [
+        {"options.ridge": (1.0, 10.0, 100.0, 1000.0, 10_000.0)},
+        {"options.separation": (0.25, 0.5, 1.0, 2.0, 4.0)},
+    ],
 }
 
 

@@ -59,7 +59,7 @@ OWN: dict[str, list[Options]] = {
     "loranpac": [{"options.truncation": (0.1, 0.25, 0.5, 0.75)}],
     "klda": [
         {
-            "options.gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+            "options.gamma": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
             "options.ridge": (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
         }
     ],

@@ -120,7 +120,7 @@ QUICKDRAW_METHODS: dict[str, dict[str, Any]] = {
     "adam-ssf": {**SMALL, "lr": 0.03},
     "ranpac": {**SMALL, "lr": 0.01, "options": {"projection": 4000}},
     "loranpac": {"options": {"projection": 4000, "truncation": 0.25, "rank": 1000}},
-    "klda": {"options": {"projection": 2000, "gamma": 0.3, "ridge": 0.1}},
+    "klda": {"options": {"projection": 2000, "gamma": 0.001, "ridge": 0.001}},
     "randumb": {"options": {"projection": 4000, "gamma": 0.003}},
     "fecam": {"options": {"variance": 1.0, "tukey": 1.0}},
     "anacp": {
