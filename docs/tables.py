@@ -27,6 +27,7 @@ from docs import (
     field_photos,
     older,
     own_method,
+    photo_settings,
     photos,
     plan,
     text,
@@ -95,7 +96,7 @@ def scripted() -> dict[str, tuple[str, str]]:
 
     They come by `python -m docs.unknowns`, `docs.analytic_options`, `docs.alternatives`,
     `docs.older`, `docs.own_method`, `docs.text`, `docs.text_depths`, `docs.doubt`, `docs.browser`,
-    `docs.field`, `docs.field_photos` and `docs.photos --measure`.
+    `docs.field`, `docs.field_photos`, `docs.photo_settings` and `docs.photos --measure`.
     """
 
     def kept(name: str) -> Any:
@@ -118,6 +119,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "field-claims": ("field.md", field.as_claims(kept("field-quickdraw"))),
         "field-photos-all": ("field.md", own_method.as_markdown(kept("field-photos-all"))),
         "field-photos": ("field.md", field_photos.as_markdown(kept("field-photos"))),
+        "field-photo-settings": ("field.md", photo_settings.as_markdown(kept("photo-settings"))),
     }
     for name, part in kept("own-method").items():
         found[f"own-{name}"] = ("shapes.md", own_method.as_markdown(part))
