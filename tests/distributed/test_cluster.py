@@ -1,5 +1,7 @@
 """Who started the processes of a run is found from the environment, and what is missing is said."""
 
+import os
+
 import pytest
 
 from ovor.config import Run
@@ -12,10 +14,17 @@ SLURM = (
 TORCHRUN = "TORCHELASTIC_RUN_ID=7 WORLD_SIZE=4 LOCAL_WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 "
 MEETING = "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 NODE_RANK=1 "
 OF_OTHERS = "NODE_RANK=1 LOCAL_RANK=1"
+OTHERS = ("NODE_RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 def set_environment(settings: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set NAME=VALUE; the last of a name counts."""
+    """Set NAME=VALUE; the last of a name counts, and other such names have no value.
+
+    Others may have one of tests before, as a run of several processes sets MASTER_PORT.
+    """
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "TORCHELASTIC_", "MASTER_")) or name in OTHERS:
+            monkeypatch.delenv(name)
     for setting in settings.split():
         monkeypatch.setenv(*setting.split("="))
 

@@ -182,7 +182,12 @@ def no_work(*_: object) -> None:
     raise AssertionError("nothing was chosen")
 
 
-def test_other_processes_of_the_program_outlive_those_of_a_run(tiny_run: Run) -> None:
+def test_other_processes_of_the_program_outlive_those_of_a_run(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT"):  # the run sets them: undone afterwards
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     other = get_context("fork").Process(target=time.sleep, args=(100,))
     other.start()
     before = set(active_children())  # of other tests too
