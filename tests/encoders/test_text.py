@@ -114,18 +114,21 @@ def test_a_package_with_other_files_is_refused(
         load_backbone("text")
 
 
-def test_a_text_has_the_same_bits_in_any_company(small: Backbone) -> None:
+def test_while_learning_a_text_is_the_same_in_any_company_but_for_rounding(small: Backbone) -> None:
+    """With gradients rows go together as they come, and places in a product may differ in bits."""
     encoder, every = bert(small), range(2)
     stack = views(encoder, TEXTS)
     together = encoder.depths(stack, every)
     alone = torch.cat([encoder.depths(view[None], every) for view in stack])
-    assert torch.equal(together, alone)
+    # Each number is of length 1 in single precision: 2^-24 of some 128 terms, through two layers.
+    torch.testing.assert_close(together, alone, rtol=0, atol=2e-5)
     filled = torch.cat([stack, stack.new_zeros(5, *stack.shape[1:])])
-    assert torch.equal(encoder.depths(filled, every)[: len(stack)], together)
+    found = encoder.depths(filled, every)[: len(stack)]
+    torch.testing.assert_close(found, together, rtol=0, atol=2e-5)
 
 
 @torch.no_grad()
-def test_asked_too_a_text_has_the_same_bits_in_any_company(small: Backbone) -> None:
+def test_a_text_that_is_asked_has_the_same_bits_in_any_company(small: Backbone) -> None:
     encoder = copy.deepcopy(bert(small))
     stack = views(encoder, TEXTS)
     together = encoder.depths(stack, range(2))
