@@ -166,8 +166,8 @@ def photographs(package: Path | None) -> dict[str, list[float]]:
         means, deviations = apart(learner, features * learner.lengths)
         plain = analytic(means.double())
         unfaded = apart(learner, features)[0].double()
-        chosen = photo_settings.run_of("klda").options
-        fourier = closed_form("klda", unfaded, encoder, **{**chosen, "projection": 4000})
+        options = {**photo_settings.run_of("klda").options, "projection": 4000}
+        fourier = closed_form("klda", unfaded, encoder, **options)
         tried = {
             "analytic": plain,
             "shapes": shapes(features.double(), encoder),
