@@ -48,6 +48,8 @@ WITHOUT: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("fecam", "one covariance for all classes", {"covariance": "shared"}),
     ("anacp", "class means as prototypes", {"separation": 0.0}),
 )
+# Methods that have reported figures of a network that the first task tuned.
+TUNED = ("fecam", "anacp")
 WITHOUT_SEEDS = (0, 1)
 Record = dict[str, Any]  # of a run: its figures
 Records = dict[str, Record]  # by the run's name
@@ -77,7 +79,7 @@ def rows_of(methods: list[str], seed: int) -> list[Row]:
     left_out = FIRST_ALONE if seed else ()
     more = [row for row in depth_rows() if row.run.method not in left_out]
     if seed in WITHOUT_SEEDS:
-        more += [row for row, _ in without_rows()]
+        more += [row for pair in without_rows() for row in pair if row not in more]
     asked = [row for row in more if not methods or row.run.method in methods]
     return [row for part in parts for row in part.rows] + asked
 
@@ -95,12 +97,18 @@ def depth_rows() -> list[Row]:
 
 
 def without_rows() -> list[tuple[Row, Row]]:
-    """Return the methods of WITHOUT, each without its part and as it is."""
+    """Return the methods of WITHOUT and TUNED, each without its part and with it."""
     found = []
     for method, said, options in WITHOUT:
         run = settings("quickdraw", method)
         changed = replace(run, options={**run.options, **options})
         found.append((Row(f"{method}, {said}", changed), Row(method, run)))
+    like = settings("quickdraw", "ranpac")
+    steps = {"lr": like.lr, "schedule": like.schedule, "epochs": like.epochs}
+    for method in TUNED:
+        run = settings("quickdraw", method)
+        tuned = replace(run, **steps, options={**run.options, "tuning": "adapter"})
+        found.append((Row(f"{method}, nothing tuned", run), Row(f"{method}, tuned", tuned)))
     return found
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from ovor.cli.run import parse_run
 from ovor.learners import METHODS
+from ovor.presets import settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = runpy.run_path(str(ROOT / "docs/reported.py"))
-DINO = "timm:vit_base_patch14_dinov2.lvd142m"
+DINO = "vit_base_patch14_dinov2.lvd142m"
 ROWS: list[dict[str, Any]] = PAGE["reported"]()["rows"]
 
 
@@ -45,3 +46,7 @@ def test_the_command_is_the_run_that_the_row_is_of(row: dict[str, Any]) -> None:
     assert run.order == row["order"]
     name, _, tag = run.backbone.rpartition("vit_base_patch16_224.")
     assert (name, tag) == ("", row["checkpoint"])
+    if row["method"] in ("fecam", "anacp"):  # which tune only if they are told to
+        like = settings(row["data"], "ranpac")
+        assert run.options["tuning"] == "adapter"
+        assert (run.lr, run.epochs, run.batch_size) == (like.lr, like.epochs, like.batch_size)

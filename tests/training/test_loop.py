@@ -216,14 +216,16 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("method", "refresh"), [*((method, "epoch") for method in METHODS), ("dualprompt", "task")]
+    ("method", "refresh"),
+    [*((method, "epoch") for method in (*METHODS, "anacp tuned")), ("dualprompt", "task")],
 )
 def test_resumed_equals_unbroken_wherever_it_was_stopped(
     method: str, refresh: Any, tiny_run: Run, tmp_path: Path
 ) -> None:
     assert tiny_run.vor is not None
+    method, _, tuned = method.partition(" ")
     vor = replace(tiny_run.vor, refresh=refresh) if takes_vor(method) else None
-    options = NARROW.get(method, {})
+    options = NARROW.get(method, {}) | ({"tuning": "adapter"} if tuned else {})
     run = replace(tiny_run, method=method, vor=vor, options=options)
     unbroken = Folder(tmp_path / "unbroken")
     events: list[Event] = []

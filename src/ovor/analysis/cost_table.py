@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ovor.analysis.cost import VIT_B, Cost, Setting, measure, vit_macs
 from ovor.learners import LEARNERS, METHODS, listed, options_type
-from ovor.learners.aper import FirstTaskTuning
+from ovor.learners.first_task import FirstTaskTuning
 from ovor.paper import paper
 from ovor.presets import ALIASES
 

@@ -61,7 +61,7 @@ class AnaCp(ClosedForm):
         self.cross = self.gram.new_zeros(heads, wide, 0)
         self.weights = self.gram.new_zeros(options.classifier, 0)
 
-    def make_room(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
         self.moments = self.moments.grown(classes)
         self.cross, self.weights = (
             torch.cat([old, old.new_zeros(*old.shape[:-1], classes)], -1)

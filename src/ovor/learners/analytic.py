@@ -12,21 +12,19 @@ from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from ovor.config import STRICT, Count, Npos, Run
+from ovor.config import STRICT, Count, Npos
 from ovor.data.batches import Batches
-from ovor.encoders import pet
 from ovor.encoders.base import Encoder
-from ovor.encoders.vit import VisionTransformer
-from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast, Needs
+from ovor.learners.base import Autocast
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
+from ovor.learners.first_task import MayTune, TunedOptions
 from ovor.learners.moments import MOMENTS, Moments, rounded_weights
 from ovor.outliers import synthesize
 from ovor.seeds import NOISE, WEIGHTS, generator
 
 
 @dataclass(frozen=True, config=STRICT)
-class AnalyticOptions:
+class AnalyticOptions(TunedOptions):
     depths: Count = 4
     """depths of the network that are read, from its middle to its end"""
     widest: NonNegativeInt = 0
@@ -37,24 +35,14 @@ class AnalyticOptions:
     class the last one can be trusted most, with many it hardly matters"""
     projection: NonNegativeInt = 0
     """width of a random projection of the features (RanPAC's), 0 for none"""
-    tuning: pet.Tunings = "none"
-    """how the first task tunes the network"""
     outliers: Annotated[float, Field(ge=0)] = 0.0
     """weight of virtual outliers in the closed form, 0 for none; with them order matters"""
-    bottleneck: Count = 64
-    """width of the adapters"""
-    tokens: Count = 5
-    """learned tokens of vpt-deep"""
-    weight_decay: Decay = 5e-4
-    """of SGD on the first task"""
 
 
-class Analytic(FirstTaskTuning):
+class Analytic(MayTune):
     """Class sums in double precision, and the head that was last solved from them."""
 
     Options: ClassVar[type] = AnalyticOptions
-    returning = True
-    untuned = "--method.tuning none"
     lengths: Tensor  # read: of each feature
     projection: Tensor  # read, M
 
@@ -76,32 +64,11 @@ class Analytic(FirstTaskTuning):
         self.start = 0
         self.set_head(torch.zeros(self.moments.width, 0).double(), torch.zeros(0).double())
 
-    @classmethod
-    def needs(cls, options: AnalyticOptions) -> Needs:
-        return "features" if options.tuning == "none" else "vit"
-
-    @classmethod
-    def looks_again(cls, options: AnalyticOptions) -> bool:
-        return options.tuning != "none"
-
-    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
-        pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
-
-    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        if self.options.tuning == "none":  # no copy of the network, no head to tune it with
-            self.tasks += 1
-            self.make_room(classes, seed)
-        else:
-            super().begin_task(classes, seed)
-
     def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.start = len(self.moments.counts)
         self.moments = self.moments.grown(classes)
         new = self.weights.new_zeros(self.moments.width, classes)
         self.set_head(torch.cat([self.weights, new], 1), torch.cat([self.bias, new[0]]))
-
-    def epochs(self, run: Run, task: int) -> int:
-        return 0 if self.options.tuning == "none" else super().epochs(run, task)
 
     @torch.no_grad()
     def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
@@ -142,9 +109,8 @@ class Analytic(FirstTaskTuning):
         self.weights, self.bias = weights.contiguous(), bias
 
     def features(self, images: Tensor) -> Tensor:
-        network = self.tuned or self.backbone
         with self.autocast():
-            found = network.depths(images, self.read) * self.lengths
+            found = self.network.depths(images, self.read) * self.lengths
         return torch.relu(found @ self.projection) if self.options.projection else found
 
     def logits(self, features: Tensor) -> Tensor:

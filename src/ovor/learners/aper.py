@@ -4,24 +4,19 @@ Features are those of the frozen and of the tuned network side by side, compared
 file of this name because the optimiser owns the other.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
-from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor, nn
+from torch import Tensor
 
-from ovor.config import STRICT, Count, Run
+from ovor.config import STRICT, Count
 from ovor.data.batches import Batches
 from ovor.encoders import pet
-from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
-from ovor.learners.base import Autocast, Learner, nothing
+from ovor.learners.base import Autocast
+from ovor.learners.first_task import Decay, FirstTaskTuning
 from ovor.learners.simplecil import Prototypes, set_means
-from ovor.seeds import WEIGHTS, generator
-
-Decay = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -40,62 +35,6 @@ class TokenOptions(TuningOptions):
 class AdapterOptions(TuningOptions):
     bottleneck: Count = 64
     """width of the adapters"""
-
-
-class FirstTaskTuning(Learner):
-    """Tunes a copy of the network on the first task, with a cosine head, and freezes it then."""
-
-    settled = True
-    returning = True
-
-    @classmethod
-    def looks_again(cls, options: Any) -> bool:
-        return True
-
-    def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
-        super().__init__(options, backbone, autocast)
-        self.options = options
-        self.tuned: VisionTransformer | None = None
-        self.tasks = 0
-
-    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
-        """Add to the copy the parameters that learn."""
-        raise NotImplementedError
-
-    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        self.tasks += 1
-        if self.tasks == 1:
-            draw = generator(*seed, WEIGHTS)
-            self.tuned = pet.tuned_copy(self.vit, self.tuning, draw)
-            first = torch.empty(classes, self.vit.arch.embed_dim)
-            bound = first.shape[1] ** -0.5
-            self.first_head = nn.Parameter(first.uniform_(-bound, bound, generator=draw))
-            self.scale = nn.Parameter(torch.ones(()))
-        else:
-            self.requires_grad_(False)
-        self.make_room(classes, seed)
-        self.to(self.device)
-
-    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
-        """Make room for the classes of a task in what classifies after the first."""
-        raise NotImplementedError
-
-    def epochs(self, run: Run, task: int) -> int:
-        return run.epochs if task == 0 else 0
-
-    def optimizer(self, run: Run) -> torch.optim.Optimizer:
-        decay = self.options.weight_decay
-        return torch.optim.SGD(
-            self.learnable() or nothing(), lr=run.lr, momentum=0.9, weight_decay=decay
-        )
-
-    def tuned_features(self, images: Tensor) -> Tensor:
-        assert self.tuned is not None
-        return self.encode(self.tuned, images)
-
-    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        cosines = F.normalize(self.tuned_features(images)) @ F.normalize(self.first_head).T
-        return F.cross_entropy(self.scale * cosines, labels)
 
 
 class Aper(FirstTaskTuning):

@@ -1,6 +1,7 @@
 """What closed-form methods share: frozen features, one pass over the images, a solve afterwards.
 
-Nothing is trained. What is kept of the images are sums, in double precision on the CPU.
+Nothing is trained, unless the first task tunes the network. What is kept of the images are sums, in
+double precision on the CPU.
 """
 
 from typing import Any, ClassVar
@@ -10,58 +11,49 @@ from pydantic import NonNegativeInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from ovor.config import STRICT, Run
+from ovor.config import STRICT
 from ovor.data.batches import Batches
 from ovor.encoders.base import Encoder
 from ovor.learners.analytic import depths_at
-from ovor.learners.base import Autocast, Learner, Needs
+from ovor.learners.base import Autocast
+from ovor.learners.first_task import MayTune, TunedOptions
 from ovor.learners.moments import MOMENTS, Moments
 
 
 @dataclass(frozen=True, config=STRICT)
-class FrozenOptions:
+class FrozenOptions(TunedOptions):
     depths: NonNegativeInt = 0
     """depths of the network that are read, as analytic reads them; 0 reads its output alone, as the
     method's authors do"""
 
 
-class ClosedForm(Learner):
+class ClosedForm(MayTune):
     """Turns features of a task into sums when it ends, and these into what classifies."""
 
-    settled = True
-    returning = True
     kept: ClassVar[tuple[str, ...]]  # attributes with what was learned, all tensors
 
     def __init__(self, options: Any, backbone: Encoder, autocast: Autocast) -> None:
         super().__init__(options, backbone, autocast)
-        self.options = options
         self.read = depths_at(options.depths, len(backbone.widths)) if options.depths else []
         self.width = sum(backbone.widths[depth] for depth in self.read) or backbone.width
-        self.tasks = self.start = self.classes = 0
+        self.start = self.classes = 0
 
-    @classmethod
-    def needs(cls, options: Any) -> Needs:
-        return "features"
-
-    def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
-        self.tasks += 1
+    def make_room(self, classes: int, seed: tuple[int, ...]) -> None:
         self.start, self.classes = self.classes, self.classes + classes
         if self.tasks == 1:
             self.begin(seed)
-        self.make_room(classes)
+        self.widen(classes)
 
     def begin(self, seed: tuple[int, ...]) -> None:
         """Draw what stays the same from the first task on."""
 
-    def make_room(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
         """Make room for the classes of a task in all that inference reads."""
         raise NotImplementedError
 
-    def epochs(self, run: Run, task: int) -> int:
-        return 0
-
     @torch.no_grad()
     def end_task(self, images: Batches, seed: tuple[int, ...]) -> None:
+        self.requires_grad_(False)
         pairs = list(images.encoded(self.features))
         features = torch.cat([some for some, _ in pairs]).cpu().double()
         labels = torch.cat([of_them for _, of_them in pairs]).cpu() + self.start
@@ -77,9 +69,9 @@ class ClosedForm(Learner):
 
     def features(self, images: Tensor) -> Tensor:
         if not self.read:
-            return self.encode(self.backbone, images)
+            return self.encode(self.network, images)
         with self.autocast():
-            return self.backbone.depths(images, self.read)
+            return self.network.depths(images, self.read)
 
     def logits(self, features: Tensor) -> Tensor:
         place = getattr(self, self.kept[0]).device
@@ -125,7 +117,7 @@ class LiftedMoments(ClosedForm):
         """Return the head's weights (M, classes) and bias, from the moments."""
         raise NotImplementedError
 
-    def make_room(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
         self.moments = self.moments.grown(classes)
         new = self.weights.new_zeros(len(self.weights), classes)
         self.weights = torch.cat([self.weights, new], 1)

@@ -55,7 +55,7 @@ class Fecam(ClosedForm):
             torch.zeros(shape, dtype=torch.double) for shape in shapes
         )
 
-    def make_room(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
         self.counts = more_rows(self.counts, classes)
         self.sums = more_rows(self.sums, classes)
         self.seconds = more_rows(self.seconds, 0 if self.shared else classes)

@@ -49,7 +49,7 @@ class LoRanPac(ClosedForm):
         self.values = torch.zeros(rank, dtype=torch.double)
         self.images = torch.zeros((), dtype=torch.double)
 
-    def make_room(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
         new = self.sums.new_zeros(len(self.sums), classes)
         self.sums, self.weights = (torch.cat([old, new], 1) for old in (self.sums, self.weights))
 

@@ -10,35 +10,28 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ovor.config import STRICT, Count, Run
+from ovor.config import STRICT, Count
 from ovor.data.batches import Batches
 from ovor.encoders import pet
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
-from ovor.learners.aper import Decay, FirstTaskTuning
-from ovor.learners.base import Autocast, Needs
+from ovor.learners.base import Autocast
+from ovor.learners.first_task import FirstTaskTuning, MayTune, TunedOptions
 from ovor.seeds import WEIGHTS, generator
 
 RIDGES = [10.0**power for power in range(-8, 9)]
 
 
 @dataclass(frozen=True, config=STRICT)
-class RanPacOptions:
+class RanPacOptions(TunedOptions):
     tuning: pet.Tunings = "adapter"
     """how the first task tunes the network"""
     projection: Count = 10_000
     """width of the random projection (the paper's M)"""
-    bottleneck: Count = 64
-    """width of the adapters"""
-    tokens: Count = 5
-    """learned tokens of vpt-deep"""
-    weight_decay: Decay = 5e-4
-    """of SGD on the first task"""
 
 
-class RanPac(FirstTaskTuning):
+class RanPac(MayTune):
     Options: ClassVar[type] = RanPacOptions
-    untuned = "--method.tuning none"
     gram: Tensor  # M, M: sum of h h^T
     sums: Tensor  # M, classes: sum of h y^T
     weights: Tensor  # M, classes
@@ -53,23 +46,9 @@ class RanPac(FirstTaskTuning):
         self.register_buffer("gram", torch.zeros(width, width, dtype=torch.double))
         self.classes = 0
 
-    @classmethod
-    def needs(cls, options: RanPacOptions) -> Needs:
-        return "features" if options.tuning == "none" else "vit"
-
-    @classmethod
-    def looks_again(cls, options: RanPacOptions) -> bool:
-        return options.tuning != "none"
-
-    def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
-        pet.tune(vit, self.options.tuning, self.options.bottleneck, self.options.tokens, draw)
-
-    def epochs(self, run: Run, task: int) -> int:
-        return 0 if self.options.tuning == "none" else super().epochs(run, task)
-
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         if isinstance(self.backbone, VisionTransformer):  # a copy of it even if nothing is tuned
-            super().begin_task(classes, seed)
+            FirstTaskTuning.begin_task(self, classes, seed)
         else:
             self.tasks += 1
             self.make_room(classes, seed)
@@ -106,7 +85,7 @@ class RanPac(FirstTaskTuning):
         self.weights = solution.clone(memory_format=torch.contiguous_format)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.encode(self.tuned or self.backbone, images)
+        return self.encode(self.network, images)
 
     def project(self, features: Tensor) -> Tensor:
         return torch.relu(features @ self.projection)

@@ -19,13 +19,14 @@ from ovor.learners.base import Autocast
 from ovor.learners.closed_form import LiftedMoments, by_rows
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
 from ovor.learners.fecam import inverse_root, more_rows
+from ovor.learners.first_task import TunedOptions
 from ovor.learners.moments import rounded
 
 RIDGE = 1e-3  # of the mean variance, in the covariance that classes share
 
 
 @dataclass(frozen=True, config=STRICT)
-class ShapesOptions:
+class ShapesOptions(TunedOptions):
     depths: Count = 4
     """depths of the network that are read, from its middle to its end"""
     widest: NonNegativeInt = 4608
@@ -70,7 +71,7 @@ class Shapes(LiftedMoments):
 
     def features(self, images: Tensor) -> Tensor:
         with self.autocast():
-            return self.backbone.spreads(images, self.read)
+            return self.network.spreads(images, self.read)
 
     def profile(self, features: Tensor) -> Tensor:
         """Return what shapes are measured in: the last depth without its deviations (n, r)."""
@@ -81,8 +82,8 @@ class Shapes(LiftedMoments):
         self.centres = torch.zeros(0, self.across, dtype=torch.double)
         self.seconds = torch.zeros(0, self.upper.shape[1], dtype=torch.double)
 
-    def make_room(self, classes: int) -> None:
-        super().make_room(classes)
+    def widen(self, classes: int) -> None:
+        super().widen(classes)
         self.centres, self.seconds = (
             more_rows(rows, classes) for rows in (self.centres, self.seconds)
         )
