@@ -13,9 +13,8 @@ from ovor import Classifier, OvorError
 from ovor.config import Run
 from ovor.encoders.weights import load_backbone
 from ovor.experiments.runner import prepare
-from ovor.learners import LEARNERS, METHODS, at_once, takes_vor
+from ovor.learners import METHODS, at_once, may_tune, options_type, takes_vor
 from ovor.learners.base import Learner
-from ovor.learners.first_task import MayTune
 from ovor.tensor_file import load_tensors, save_tensors
 from ovor.training.context import Context
 from ovor.training.features import Features, still_images
@@ -25,9 +24,7 @@ from tiny import NARROW
 NAMES = [name + vor for name in METHODS for vor in ("", "+vor") if not vor or takes_vor(name)]
 # What tunes only if it is told to, told to.
 TUNED = [
-    f"{name} tuned"
-    for name, learner in LEARNERS.items()
-    if issubclass(learner, MayTune) and learner.Options().tuning == "none"
+    f"{name} tuned" for name in METHODS if may_tune(name) and options_type(name)().tuning == "none"
 ]
 # Later tasks change what they learned of earlier ones.
 MOVED_HEADS = {"a-prompt", "finetune", "joint", "ssiat", "rsiat"}

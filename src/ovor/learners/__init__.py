@@ -17,6 +17,7 @@ from ovor.learners.base import Autocast, Learner, Needs
 from ovor.learners.ease import Ease
 from ovor.learners.fecam import Fecam
 from ovor.learners.finetune import L2, Finetune, Joint
+from ovor.learners.first_task import MayTune
 from ovor.learners.klda import Klda
 from ovor.learners.linear import LinearProbe
 from ovor.learners.loranpac import LoRanPac
@@ -84,6 +85,11 @@ def looks_again(method: str, options: dict[str, Any]) -> bool:
     return method in LEARNERS and LEARNERS[method].looks_again(parse_options(method, options))
 
 
+def may_tune(method: str) -> bool:
+    """Tell whether a method lets the first task tune the network, or not, as its options say."""
+    return method in LEARNERS and issubclass(LEARNERS[method], MayTune)
+
+
 def reads_features(method: str, options: dict[str, Any]) -> bool:
     """Tell whether a method needs no more of a network than its features."""
     return learner_type(method).needs(parse_options(method, options)) == "features"
@@ -99,9 +105,12 @@ def check_scenario(run: Run) -> None:
         )
     if run.scenario == "stream" and looks_again(run.method, run.options):
         able = [name for name in METHODS if not looks_again(name, {})]
+        choices = f"choose {listed([*able, 'ranpac with --method.tuning none'])}."
+        if may_tune(run.method):
+            choices = "leave the network as it is (--method.tuning none), or choose another method."
         raise OvorError(
             f"{run.name} looks at images again that it has trained on, and a stream shows each "
-            f"once: choose {listed([*able, 'ranpac with --method.tuning none'])}."
+            f"once: {choices}"
         )
 
 
