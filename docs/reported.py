@@ -23,9 +23,9 @@ ADAM = "adam-adapter"  # the paper has one row for all ways of ADAM
 # What the command does not do that the figures are of (docs/methods.md has the rest).
 DIFFERS = {
     "ease": "old means put together once, not after every task",
-    "fecam": "tuned as RanPAC is, which is a guess",
+    "fecam": "tuned with adapters at RanPAC's rate, which is a guess",
     "klda": "one draw of random features, not the vote of several",
-    "anacp": "tuned as RanPAC is: adapters with a ReLU, a cosine head, SGD",
+    "anacp": "tuned at RanPAC's rate: adapters with a ReLU, a cosine head, SGD",
     "rsiat": "the paper's losses, not the released ones",
     "ssiat": "movement between the same views, means not shrunk",
 }

@@ -119,6 +119,7 @@ def scripted() -> dict[str, tuple[str, str]]:
         "field-claims": ("field.md", field.as_claims(kept("field-quickdraw"))),
         "field-photos-all": ("field.md", own_method.as_markdown(kept("field-photos-all"))),
         "field-photos": ("field.md", field_photos.as_markdown(kept("field-photos"))),
+        "field-photos-shift": ("field.md", field_photos.as_markdown(kept("field-photos-shift"))),
         "field-photo-settings": ("field.md", photo_settings.as_markdown(kept("photo-settings"))),
     }
     for name, part in kept("own-method").items():

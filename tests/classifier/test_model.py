@@ -207,6 +207,11 @@ def test_its_size_is_the_same_for_few_and_many_images(
     assert len(sizes) == 1
 
 
+def test_vor_without_a_head_is_refused_before_its_epochs_are() -> None:
+    with pytest.raises(OvorError, match="klda has no linear head for VOR"):
+        Classifier("embedded", "klda+vor", epochs=1).run()
+
+
 def test_forgetting_takes_a_class_out(
     trained: Classifier, folders: dict[str, Path], tmp_path: Path
 ) -> None:

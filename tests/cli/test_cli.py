@@ -5,7 +5,8 @@ import re
 import signal
 import subprocess
 import time
-from contextlib import chdir
+from contextlib import chdir, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,9 +19,12 @@ from drawings import draw
 from ovor import Classifier
 from ovor.cli import COMMANDS
 from ovor.cli.run import parse_run
+from ovor.cli.running import what_to_run
 from ovor.config import RUN, Run
+from ovor.errors import OvorError
+from ovor.experiments.folder import Folder
 from ovor.learners import METHODS
-from ovor.presets import ALIASES
+from ovor.presets import ALIASES, settings
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +179,17 @@ def test_resume_takes_the_flags_that_the_run_was_started_with(
     assert run_quietly(*flags, "--out", "part", "--resume", cwd=tmp_path) == whole
 
 
+def test_resume_takes_the_flags_of_a_run_that_began_with_fewer_options(tmp_path: Path) -> None:
+    """An older version may not have known all that there are now."""
+    for options, same in (({"ridge": 10.0}, True), ({"ridge": 1.0}, False)):
+        run = replace(settings("quickdraw", "klda"), options=options)
+        (tmp_path / "run.json").write_bytes(RUN.dump_json(run))
+        flags = ["--method", "klda", "--method.ridge", "10", "--method.projection", "5000"]
+        argv = ["--resume", "--out", str(tmp_path), *flags, "--method.gamma", "1"]
+        with nullcontext() if same else pytest.raises(OvorError, match="other settings"):
+            assert what_to_run(parse_run(argv), argv, Folder(tmp_path)) == run
+
+
 def test_resume_refuses_other_settings(run_file: str, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here/run.json").write_bytes(Path(run_file).read_bytes())
@@ -197,6 +212,7 @@ WRONG_USAGE = [
     (["run", "--vor_preset", "released"], "--vor-preset"),
     (["run", "--method"], "--method"),
     (["run", "--transform.scale", "0.9", "0.2"], "transform.scale must grow"),
+    (["run", "--transform.mean", "1000"], "ovor: transform.mean must be from -100 to 100"),
     (["run", "--method", "l2p", "--scenario", "stream", "--epochs", "5"], "must be 1, not 5"),
     (["run", "--scenario", "often"], "often"),
     (["run", "--imbalance", "80", "5"], "not 80 5: try 5 80"),

@@ -1,6 +1,7 @@
 """Runs on texts: which methods learn on a network that is no ViT, and that epochs cost nothing."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,10 +88,14 @@ def test_a_method_that_cannot_says_which_can(base: Run, method: str, tmp_path: P
         prepare(of(base, method), tmp_path / "checkpoint")
 
 
-def test_ranpac_that_would_tune_names_the_flag(base: Run, tmp_path: Path) -> None:
-    run = replace(of(base, "ranpac"), options={"tuning": "adapter"})
-    with pytest.raises(OvorError, match=r"\(--method\.tuning none\)"):
+@pytest.mark.parametrize("method", ["ranpac", "klda"])
+def test_what_would_tune_names_the_flag_and_not_itself(
+    method: str, base: Run, tmp_path: Path
+) -> None:
+    run = replace(of(base, method), options={"tuning": "adapter"})
+    with pytest.raises(OvorError, match=r"\(--method\.tuning none\)") as said:
         prepare(run, tmp_path / "checkpoint")
+    assert re.findall(rf"\b{method}\b", str(said.value)) == [method]
 
 
 def test_images_and_texts_are_not_mixed_up(base: Run, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ovor import OvorError
 from ovor.encoders import load_backbone
 from ovor.learners import METHODS, build_learner, may_tune
 from ovor.learners.first_task import MayTune
@@ -86,3 +87,30 @@ def test_what_is_not_to_be_tuned_learns_nothing_by_gradients(tiny_backbone: str)
     begin(learner, 0)
     assert not learner.learnable()
     assert learner.tuned is None
+
+
+@pytest.mark.parametrize("method", ["loranpac", "klda", "randumb", "anacp"])
+def test_what_tunes_and_what_projects_are_drawn_apart(method: str, tiny_backbone: str) -> None:
+    """SSF's scales begin with noise, and so do the projections: the same key gives the same."""
+    learner = build(method, tiny_backbone, tuning="ssf")
+    begin(learner, 0)
+    scales = next(p for p in learner.learnable() if p.dim() == 1)
+    noise = (scales - scales.mean()).detach()
+    projection = next(
+        getattr(learner, name)
+        for name in ("projection", "directions", "lifting")
+        if isinstance(getattr(learner, name, None), Tensor)
+    )
+    same = torch.corrcoef(torch.stack([noise, projection.flatten()[: len(noise)].float()]))
+    assert same[0, 1].abs() < 0.6  # 5 standard deviations of 64 numbers that are independent
+
+
+@pytest.mark.parametrize("method", MAY_TUNE)
+def test_tuning_that_ran_out_of_bounds_is_said(method: str, tiny_backbone: str) -> None:
+    learner = build(method, tiny_backbone, tuning="adapter")
+    begin(learner, 0)
+    with torch.no_grad():
+        for parameter in learner.learnable():
+            parameter.fill_(torch.nan)
+    with pytest.raises(OvorError, match="choose a smaller --lr"):
+        end(learner, 0)

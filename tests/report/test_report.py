@@ -18,6 +18,7 @@ from ovor.errors import OvorError
 from ovor.experiments.drift import MEASURES
 from ovor.experiments.folder import Folder
 from ovor.experiments.runner import execute
+from ovor.learners import in_full
 from ovor.presets import in_scenario, settings
 from ovor.report import chart_files, make, page
 from ovor.report.timing import HEAD, TESTING, TRAINING, seconds_by_phase
@@ -267,6 +268,18 @@ def test_variants_of_a_method_are_told_apart(tmp_path: Path) -> None:
         "oneprompt+vor",
         "oneprompt+vor: current term only",
         "oneprompt+vor: vor.weight 0.5",
+    ]
+
+
+def test_variants_by_options_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    """Runs know all of their options, and the presets those alone that are not usual."""
+    run = in_full(settings("quickdraw", "klda"))
+    others = [replace(run, options={**run.options, "gamma": gamma}) for gamma in (1.0, 0.1)]
+    report = report_on(tmp_path, run, *others)
+    assert [row["method"] for row in report.contents[0].rows] == [
+        "klda",
+        "klda: options.gamma 1.0",
+        "klda: options.gamma 0.1",
     ]
 
 

@@ -15,7 +15,7 @@ from ovor.encoders import Backbone, load_backbone
 from ovor.encoders.backbone import PAPER
 from ovor.encoders.preprocessing import Preprocessing, doubt
 from ovor.errors import OvorError, explain
-from ovor.learners import at_once, parse_options, takes_vor
+from ovor.learners import at_once, check_vor, parse_options
 from ovor.presets import teaching
 
 
@@ -110,6 +110,7 @@ class Estimator:
         given = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
         vor = base.vor
+        check_vor(base)
         if vor and self.epochs == 1:
             raise OvorError(f"{base.name} needs two epochs, one of them for VOR: give more epochs.")
         try:
@@ -121,8 +122,6 @@ class Estimator:
         parse_options(run.method, run.options)
         if at_once(run.method):
             raise OvorError(f"{run.method} learns all classes at once: choose another method.")
-        if run.vor and not takes_vor(run.method):
-            raise OvorError(f"{run.method} has no linear head for VOR: leave out the +vor.")
         return run
 
     def network(self) -> Backbone:

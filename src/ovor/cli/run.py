@@ -141,7 +141,9 @@ def limits_in_a_sentence() -> Iterator[None]:
             raise
         said = StringIO()
         part = str(getattr(refused, "arg", "")).removeprefix("run.").replace("options", "method")
-        sys.exit(wrong_usage(f"ovor: {part}.{explain(cause)}."))
+        found = explain(cause)
+        where = "" if found.startswith(f"{part}.") else f"{part}."  # where it names itself
+        sys.exit(wrong_usage(f"ovor: {where}{found}."))
     finally:
         sys.stderr.write(said.getvalue())
 

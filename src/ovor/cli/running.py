@@ -88,7 +88,9 @@ def what_to_run(arguments: RunArguments[Any], argv: list[str], folder: Folder) -
     if not arguments.resume:
         return arguments.run
     run = read_run(folder.run_file)
-    if says_what_to_run(argv) and run.essence != arguments.run.essence:
+    from ovor.learners import in_full  # brings torch
+
+    if says_what_to_run(argv) and in_full(run).essence != in_full(arguments.run).essence:
         raise OvorError(
             f"{folder.path} was started with other settings: leave out every flag but --resume, "
             "--out, --devices and --nodes, or start anew without --resume."

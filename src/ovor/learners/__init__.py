@@ -1,5 +1,7 @@
 """Learners by method name."""
 
+import dataclasses
+import json
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -139,6 +141,15 @@ def parse_options(method: str, options: dict[str, Any]) -> Any:
         raise OvorError(f"The options of {method} are wrong: {explain(error)}.") from error
 
 
+def in_full(run: Run) -> Run:
+    """Return the run with all options of its method, those that it leaves as they are too.
+
+    Through JSON and back, as run.json has them: lists, not tuples.
+    """
+    every = dataclasses.asdict(parse_options(run.method, run.options))
+    return dataclasses.replace(run, options=json.loads(json.dumps(every)))
+
+
 def build_learner(
     method: str, options: dict[str, Any], backbone: Encoder, autocast: Autocast
 ) -> Learner:
@@ -160,6 +171,7 @@ def check_network(method: str, options: Any, backbone: Encoder) -> None:
     wanted = "vision transformer" if needed == "vit" else "transformer"
     advice = f"leave the network as it is ({learner.untuned}), " if learner.untuned else ""
     able = [name for name in METHODS if can_be(backbone, learner_type(name).needs(own(name)))]
+    able = [name for name in able if name != method]
     raise OvorError(
         f"{method} needs a {wanted}, and this backbone is none: {advice}choose the method "
         f'{listed(able)}, or another backbone, such as "embedded" or '

@@ -17,7 +17,7 @@ from ovor.data.batches import Batches
 from ovor.encoders.base import Encoder
 from ovor.learners.base import Autocast
 from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
-from ovor.learners.first_task import MayTune, TunedOptions
+from ovor.learners.first_task import MayTune, TunedOptions, check_finite
 from ovor.learners.moments import MOMENTS, Moments, rounded_weights
 from ovor.outliers import synthesize
 from ovor.seeds import NOISE, WEIGHTS, generator
@@ -75,6 +75,7 @@ class Analytic(MayTune):
         self.requires_grad_(False)
         kept: list[Tensor] = []
         for features, labels in images.encoded(self.features):
+            check_finite(features)
             self.moments.add(features, labels.cpu() + self.start)
             if self.outliers is not None:
                 kept.append(features)

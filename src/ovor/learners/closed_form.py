@@ -16,8 +16,9 @@ from ovor.data.batches import Batches
 from ovor.encoders.base import Encoder
 from ovor.learners.analytic import depths_at
 from ovor.learners.base import Autocast
-from ovor.learners.first_task import MayTune, TunedOptions
+from ovor.learners.first_task import MayTune, TunedOptions, check_finite
 from ovor.learners.moments import MOMENTS, Moments
+from ovor.seeds import WEIGHTS, generator
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -44,6 +45,9 @@ class ClosedForm(MayTune):
             self.begin(seed)
         self.widen(classes)
 
+    def draw(self, seed: tuple[int, ...]) -> torch.Generator:
+        return generator(*seed, WEIGHTS, 1)  # `begin` draws by the key without the 1
+
     def begin(self, seed: tuple[int, ...]) -> None:
         """Draw what stays the same from the first task on."""
 
@@ -56,6 +60,7 @@ class ClosedForm(MayTune):
         self.requires_grad_(False)
         pairs = list(images.encoded(self.features))
         features = torch.cat([some for some, _ in pairs]).cpu().double()
+        check_finite(features)
         labels = torch.cat([of_them for _, of_them in pairs]).cpu() + self.start
         self.learn(features, labels, seed)
 

@@ -15,6 +15,7 @@ from ovor.config import STRICT, Count, Run
 from ovor.encoders import pet
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
+from ovor.errors import OvorError
 from ovor.learners.base import Autocast, Learner, Needs, nothing
 from ovor.seeds import WEIGHTS, generator
 
@@ -26,7 +27,8 @@ class TunedOptions:
     """Options of a method that tunes in one way or another, or not at all."""
 
     tuning: pet.Tunings = "none"
-    """how the first task tunes the network"""
+    """how the first task tunes the network, by the run's rate, schedule and epochs: RanPAC's are
+    --lr 0.01 --schedule cosine --epochs 20"""
     bottleneck: Count = 64
     """width of the adapters"""
     tokens: Count = 5
@@ -51,6 +53,10 @@ class FirstTaskTuning(Learner):
         self.tuned: VisionTransformer | None = None
         self.tasks = 0
 
+    def draw(self, seed: tuple[int, ...]) -> torch.Generator:
+        """Return what draws the parameters that learn."""
+        return generator(*seed, WEIGHTS)
+
     def tuning(self, vit: VisionTransformer, draw: torch.Generator) -> None:
         """Add to the copy the parameters that learn."""
         raise NotImplementedError
@@ -58,7 +64,7 @@ class FirstTaskTuning(Learner):
     def begin_task(self, classes: int, seed: tuple[int, ...]) -> None:
         self.tasks += 1
         if self.tasks == 1:
-            draw = generator(*seed, WEIGHTS)
+            draw = self.draw(seed)
             self.tuned = pet.tuned_copy(self.vit, self.tuning, draw)
             first = torch.empty(classes, self.vit.arch.embed_dim)
             bound = first.shape[1] ** -0.5
@@ -89,6 +95,15 @@ class FirstTaskTuning(Learner):
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         cosines = F.normalize(self.tuned_features(images)) @ F.normalize(self.first_head).T
         return F.cross_entropy(self.scale * cosines, labels)
+
+
+def check_finite(features: Tensor) -> None:
+    """Refuse features of a network whose tuning went out of bounds."""
+    if not features.isfinite().all():
+        raise OvorError(
+            "Tuning the network on the first task ran out of bounds, and its features are no "
+            "numbers any more: choose a smaller --lr, and begin anew."
+        )
 
 
 class MayTune(FirstTaskTuning):

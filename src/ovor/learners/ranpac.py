@@ -16,7 +16,7 @@ from ovor.encoders import pet
 from ovor.encoders.base import Encoder
 from ovor.encoders.vit import VisionTransformer
 from ovor.learners.base import Autocast
-from ovor.learners.first_task import FirstTaskTuning, MayTune, TunedOptions
+from ovor.learners.first_task import FirstTaskTuning, MayTune, TunedOptions, check_finite
 from ovor.seeds import WEIGHTS, generator
 
 RIDGES = [10.0**power for power in range(-8, 9)]
@@ -69,6 +69,7 @@ class RanPac(MayTune):
         self.requires_grad_(False)
         pairs = [(self.project(seen), labels) for seen, labels in images.encoded(self.features)]
         h = torch.cat([projected for projected, _ in pairs])  # n, M
+        check_finite(h)
         labels = torch.cat([labels for _, labels in pairs])
         # Columns from the oldest class that returns: for those before, all targets are zero, and so
         # are all predictions, with any ridge.

@@ -256,11 +256,11 @@ def variant(run: Run) -> tuple[int, str]:
     """Return 0 for the data set's own settings, 1 for a named variant, 2 for another; its words."""
     if run.data.partition(":")[0] not in SETTINGS:
         return 2, "other data"
+    from ovor.learners import in_full
+
     plain = settings(run.data, run.name, tasks=run.tasks)
-    usual = flat(
-        asdict(in_scenario(plain, run.scenario, run.imbalance, run.label_noise, run.shift))
-    )
-    own = flat(asdict(alike(run)))
+    plain = in_scenario(plain, run.scenario, run.imbalance, run.label_noise, run.shift)
+    usual, own = (flat(asdict(in_full(one))) for one in (plain, alike(run)))
     changed = {
         name: value
         for name, value in own.items()
