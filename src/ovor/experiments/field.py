@@ -30,8 +30,13 @@ class Way:
 
     def of(self, run: Run, classes: int) -> Run:
         """Return the run with its images coming in this way."""
+        from ovor.learners import looks_again, may_tune  # brings torch
+
         if self.one_by_one:
             run = replace(run, tasks=classes, options=for_tasks(run, classes))
+        again = may_tune(run.method) and looks_again(run.method, run.options)
+        if self.scenario == "stream" and again:  # the network stays as it is
+            run = replace(run, options={**run.options, "tuning": "none"})
         return in_scenario(run, self.scenario, self.imbalance, self.label_noise, self.shift)
 
 
