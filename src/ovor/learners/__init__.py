@@ -63,7 +63,7 @@ METHODS = (*PROMPTS, *LEARNERS)
 
 def takes_vor(method: str) -> bool:
     """Tell whether a method has a linear head per task, which VOR tightens."""
-    return method in PROMPTS or LEARNERS[method].takes_vor
+    return learner_type(method).takes_vor
 
 
 def check_vor(run: Run) -> None:
@@ -123,14 +123,7 @@ def listed(names: list[str], word: str = "or") -> str:
 
 def options_type(method: str) -> type:
     """Return the dataclass of a method's own options."""
-    if method in PROMPTS:
-        return PROMPTS[method].Options
-    if method in LEARNERS:
-        return LEARNERS[method].Options
-    raise OvorError(
-        f"There is no method {method!r}: choose from {', '.join(METHODS)}; those with a linear "
-        "head also with +vor."
-    )
+    return PROMPTS[method].Options if method in PROMPTS else learner_type(method).Options
 
 
 def parse_options(method: str, options: dict[str, Any]) -> Any:
@@ -180,7 +173,15 @@ def check_network(method: str, options: Any, backbone: Encoder) -> None:
 
 
 def learner_type(method: str) -> type[Learner]:
-    return PromptLearner if method in PROMPTS else LEARNERS[method]
+    """Return the class of a method's learners, or say which methods there are."""
+    if method in PROMPTS:
+        return PromptLearner
+    if method in LEARNERS:
+        return LEARNERS[method]
+    raise OvorError(
+        f"There is no method {method!r}: choose from {', '.join(METHODS)}; those with a linear "
+        "head also with +vor."
+    )
 
 
 def own(method: str) -> Any:
