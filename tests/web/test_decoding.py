@@ -106,9 +106,19 @@ def test_scans_are_counted_as_they_are() -> None:
         assert count_scans(broken) <= MOST_SCANS + 1
 
 
+def outlasting(seconds: float) -> tuple[bytes, int]:
+    """Return an image that takes a processor like this one so long, and its pixels."""
+    side, scans = 1500, MOST_SCANS - 12  # as many scans as are allowed
+    small = Image.open(io.BytesIO(endless_jpeg(side, scans)))
+    begun = time.process_time()
+    small.load()
+    side = int(side * (seconds / (time.process_time() - begun)) ** 0.5)
+    return endless_jpeg(side, scans), side * side
+
+
 def test_an_image_that_takes_too_long() -> None:
     """Its decoder is ended by the system, and another takes its place."""
-    slow = endless_jpeg(6000, MOST_SCANS - 12)  # as many scans as are allowed
+    slow, pixels = outlasting(4)  # twice what the system gives it at most
 
     async def use(decoders: Decoders) -> None:
         before = processes(decoders)
@@ -118,7 +128,7 @@ def test_an_image_that_takes_too_long() -> None:
         assert await seen(decoders, large_jpeg(2500))
         assert len(set(before) - set(processes(decoders))) == 1
 
-    with_decoders(use, Limits(decoding_seconds=1))
+    with_decoders(use, Limits(decoding_seconds=1, pixels=pixels))
 
 
 def test_an_image_that_takes_too_much_memory() -> None:
