@@ -8,9 +8,11 @@ python -m docs.own_method photographs --package FILE
 Parts: ideas (each against `analytic`, on the drawings of `quickdraw-dev`, all 100 of a class in
 five folds, each a test once), few (images of a class), photographs (CIFAR-10's training images, 100
 of a class learned and 100 others asked, five draws; docs/photos.py), held (photographs that none of
-these draws has), tuning (the first task tunes the network; ten minutes), halves (more readings and
-kernels, chosen on 22 of the development classes and confirmed on the other 23), carried (adapters
-tuned on every task; ten minutes). No figure is of a benchmark class.
+these draws has), claims (what the network for photographs says by its own classes, read too),
+unequal (the drawings, 5 to 80 of a class learned; ten minutes), tuning (the first task tunes the
+network; ten minutes), halves (more readings and kernels, chosen on 22 of the development classes
+and confirmed on the other 23), carried (adapters tuned on every task; ten minutes). No figure is of
+a benchmark class.
 """
 
 import argparse
@@ -49,6 +51,16 @@ from docs.own_ideas import (
     without,
 )
 from docs.own_kernels import Readings, by_kernel, gaussian, linear, readings
+from docs.own_unequal import (
+    claims,
+    half_as_long,
+    spanned,
+    split,
+    uncertain,
+    uncorrected,
+    unequal,
+    with_claims,
+)
 from ovor import Classifier
 from ovor.data.images import Pictures
 from ovor.data.loader import test_batches
@@ -209,6 +221,64 @@ def held(package: Path | None) -> dict[str, list[float]]:
     return {name: measured(idea, parts) for name, idea in tried.items()}
 
 
+def with_own_classes(package: Path | None) -> dict[str, list[float]]:
+    """Return what it brings to read the classifier that the network was trained with.
+
+    On the draws of `photographs`, with all images learned and with 5 to 80 of a class.
+    """
+    train, _ = load(fetched(package))
+    learner, transform = reader()
+    found: dict[str, list[float]] = {}
+    for seed in range(FOLDS):
+        chosen = train.chosen(list(range(len(CLASSES))), 200, seed)
+        features, truth = encoded(learner, transform, chosen.images(), chosen.labels)
+        features = (features * learner.lengths).double()
+        said = claims(learner.backbone, transform, chosen.images())
+        tried = {
+            "analytic": spanned(apart(learner, features)[0]),
+            "shapes": spanned(features),
+            "shapes and own logits": spanned(with_claims(features, said.clamp(min=1e-30).log())),
+            "shapes and own probabilities": spanned(with_claims(features, said)),
+            "shapes and their square roots": spanned(with_claims(features, said.sqrt())),
+        }
+        fold = split(truth)
+        for size, parts in {"100": [fold], "5 to 80": unequal([fold])}.items():
+            for name, idea in tried.items():
+                found.setdefault(f"{name}, {size}", []).extend(measured(idea, parts))
+        print({name: values[-1] for name, values in found.items()}, flush=True)
+    return dict(sorted(found.items(), key=lambda row: row[0].rpartition(", ")[2] != "100"))
+
+
+def of_unequal() -> dict[str, list[float]]:
+    """Return what was tried where classes are unequal, on the drawings."""
+    pools, embedded = Pools(), load_backbone("embedded").vit
+    usual, spread = pools.read(), pools.read(SPREAD)
+    unfaded = pools.read(fading=1.0)
+    kept_one = shapes(pools.read(SPREAD, fading=1.0), embedded)
+    fourier = closed_form("klda", unfaded, embedded, projection=4000)
+    shrunk = closed_form("randumb", unfaded, embedded)
+    tried: dict[str, Idea] = {
+        "analytic": analytic(usual),
+        "shapes": kept_one,
+        "shapes, small classes as far as they seem": uncorrected(kept_one, embedded),
+        "shapes without deviations": without(kept_one, analytic(spread), analytic(usual)),
+        "deviations of the patches alone": spanned(spread),
+        "deviations, half as long": spanned(half_as_long(spread, embedded)),
+        "deviations, half the ridge": spanned(spread, 0.5),
+        "deviations, twice the ridge": spanned(spread, 2.0),
+        "uncertain means": uncertain(usual),
+        "KLDA of the same depths": fourier,
+        "shapes and KLDA together": voted(kept_one, fourier),
+        "RanDumb of the same depths": shrunk,
+        "shapes and RanDumb together": voted(kept_one, shrunk),
+    }
+    parts, found = unequal(folds(pools.labels)), {}
+    for name, idea in tried.items():
+        found[name] = measured(idea, parts)
+        print(f"{name}: {fmean(found[name]):.2f}", flush=True)
+    return found
+
+
 def reader() -> tuple[Shapes, Any]:
     """Return `shapes` on the encoder for photographs, and how that is fed."""
     model = Classifier("photos")
@@ -304,10 +374,11 @@ def main() -> None:
         print(as_markdown(part))
 
 
-OF_PHOTOGRAPHS = {"photographs": photographs, "held": held}
+OF_PHOTOGRAPHS = {"photographs": photographs, "held": held, "claims": with_own_classes}
 PARTS: dict[str, Callable[[], dict[str, list[float]]]] = {
     "ideas": ideas,
     "few": few,
+    "unequal": of_unequal,
     "tuning": tuning,
     "halves": halves,
     "carried": carried,

@@ -65,8 +65,27 @@ def test_logits_are_those_of_analytic_less_distances_by_shape(tiny_backbone: str
         covariance = (1 - share) * common + share * rows.T @ rows / (EACH - 1)
         off = last(asked).numpy() - own[c].mean(0)
         distances = (off @ np.linalg.inv(covariance) * off).sum(1)
-        expected[:, c] -= 0.2 * (1 - LAST / freedom) / 2 * distances
+        chance = LAST / (EACH + 0.5)  # by which a mean of so few is too far away
+        expected[:, c] -= 0.2 / 2 * ((1 - LAST / freedom) * distances - chance)
     np.testing.assert_allclose(learner.logits(asked), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_a_small_class_is_not_further_away_than_a_large_one(tiny_backbone: str) -> None:
+    """Classes that are all alike: the mean of a few images misses them by chance, not by shape."""
+    sizes, draw = (6, 60, 240), torch.Generator().manual_seed(4)
+    labels = torch.arange(CLASSES).repeat_interleave(torch.tensor(sizes))
+    features = torch.randn(len(labels), WIDTH, generator=draw).double()
+    asked = torch.randn(2000, WIDTH, generator=draw).double()
+    found = []
+    for weight in (1.0, 0.0):
+        learner = build("shapes", tiny_backbone, weight=weight, trust=1e9)
+        learner.begin_task(CLASSES, (0, 0))
+        learner.learn(features, labels, (0, 0))
+        found.append(learner.logits(asked).mean(0))
+    by_shape = found[0] - found[1]
+    # A mean of n misses by r / n, give or take sqrt(2 r) / n; half of that is in a logit.
+    spread = (2 * LAST) ** 0.5 / min(sizes) / 2
+    assert float(by_shape.max() - by_shape.min()) < 4 * spread < 0.6 * LAST / min(sizes) / 2
 
 
 def test_where_the_last_depth_is_wider_shapes_say_nothing(tiny_backbone: str) -> None:

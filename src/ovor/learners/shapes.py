@@ -17,7 +17,14 @@ from ovor.encoders.base import Encoder
 from ovor.learners.analytic import depths_read, linear_head
 from ovor.learners.base import Autocast
 from ovor.learners.closed_form import LiftedMoments, by_rows
-from ovor.learners.discriminant import Discriminant, Mixture, Scatter, Spectrum, choose_ridge
+from ovor.learners.discriminant import (
+    SMALL_CLASS,
+    Discriminant,
+    Mixture,
+    Scatter,
+    Spectrum,
+    choose_ridge,
+)
 from ovor.learners.fecam import inverse_root, more_rows
 from ovor.learners.first_task import TunedOptions
 from ovor.learners.moments import rounded
@@ -62,6 +69,7 @@ class Shapes(LiftedMoments):
         self.across = last if last <= options.shape else 0  # numbers of a shape: r
         self.upper = torch.triu_indices(self.across, self.across)
         self.influence = 0.0  # how much shapes count
+        self.chance = torch.zeros(0, dtype=torch.double)  # of each class, added to its logit
 
     def lifted_width(self) -> int:
         return self.width
@@ -88,6 +96,7 @@ class Shapes(LiftedMoments):
             more_rows(rows, classes) for rows in (self.centres, self.seconds)
         )
         self.roots = self.centres.new_zeros(len(self.centres), self.across, self.across)
+        self.chance = self.centres.new_zeros(len(self.centres))
 
     def learn(self, features: Tensor, labels: Tensor, seed: tuple[int, ...]) -> None:
         """Take in features; on the grid of `rounded` all sums are exact."""
@@ -113,10 +122,16 @@ class Shapes(LiftedMoments):
         A class's covariance is its own and that of all classes, mixed by how many images it has
         (regularised discriminant analysis, Friedman 1989). With fewer images than dimensions no
         covariance is known, and shapes say nothing.
+
+        A mean of n images misses its class by 1 / n of a squared distance by chance, which is r of
+        the true covariance and r / (1 - r / freedom) of one that was estimated. That is added back,
+        or small classes would hardly ever be chosen.
         """
         counts, scatters = self.moments.counts, self.scatters()
         freedom = float((counts.sum() - len(counts)).clamp(min=1))
         self.influence = self.options.weight * max(0.0, 1 - self.across / freedom)
+        expected = self.across if self.influence else 0
+        self.chance = self.options.weight / 2 * expected / (counts + SMALL_CLASS)
         common = scatters.sum(0) / freedom
         common.diagonal().add_(RIDGE * common.diagonal().mean().clamp(min=1e-6))
         own = scatters / (counts - 1).clamp(min=1)[:, None, None]
@@ -135,7 +150,7 @@ class Shapes(LiftedMoments):
         means = self.centres / self.moments.counts.clamp(min=1)[:, None]
         apart = self.profile(features) - means[:, None]  # classes, n, r
         distances = (apart @ self.roots).square().sum(2).T
-        found: Tensor = super().outputs(features) - self.influence / 2 * distances
+        found: Tensor = super().outputs(features) - self.influence / 2 * distances + self.chance
         return found
 
     def load_learned_state(self, state: dict[str, Tensor]) -> None:
