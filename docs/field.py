@@ -158,14 +158,21 @@ def of_table(path: Path) -> Records:
 
 
 def as_sections(found: Records) -> list[dict[str, Any]]:
-    """Return the table as `ovor grid field` has it, of the runs that are written down."""
-    return [
+    """Return the table as `ovor grid field` has it, of the runs that are written down.
+
+    A method of which there is none, such as one that somebody adds, has no line.
+    """
+    parts = [
         {
             "title": part.title,
             "way": part.way,
             "rows": [as_row(row, found) for row in part.rows],
         }
         for part in sections("field", ["quickdraw"], [], [])[1]
+    ]
+    begun = {row["label"] for part in parts for row in part["rows"] if row["seeds"]}
+    return [
+        part | {"rows": [row for row in part["rows"] if row["label"] in begun]} for part in parts
     ]
 
 

@@ -24,11 +24,20 @@ ADAM = "adam-adapter"  # the paper has one row for all ways of ADAM
 DIFFERS = {
     "ease": "old means put together once, not after every task",
     "fecam": "tuned with adapters at RanPAC's rate, which is a guess",
-    "klda": "one draw of random features, not the vote of several",
-    "anacp": "tuned at RanPAC's rate: adapters with a ReLU, a cosine head, SGD",
+    "klda": "one draw of random features, not the vote of several; kernel and ridge are our "
+    "defaults, relative to the features (released by the same authors for DINOv2: gamma 1e-4, "
+    "ridge 1e-3 on the sums)",
+    "anacp": "tuned at RanPAC's rate: adapters with a ReLU, a cosine head, SGD (released: linear "
+    "adapters and head, ten epochs of Adam, 1e-3 for the head and 1e-4 for the adapters)",
     "rsiat": "the paper's losses, not the released ones",
     "ssiat": "movement between the same views, means not shrunk",
 }
+# What is fed to DINOv2 by the processor that its figures are with: the size of the crop, and how
+# pixels are normalised.
+DINO = (
+    "--transform.size 224 --transform.interpolation bicubic "
+    "--transform.mean 0.485 0.456 0.406 --transform.std 0.229 0.224 0.225"
+)
 # Of these the figures are with a tuning on the first task, which ours do if they are told to.
 FIRST_TASK = ("fecam", "anacp")
 
@@ -65,6 +74,8 @@ def command(row: dict[str, Any]) -> str:
     checkpoint = row["checkpoint"]
     whole = checkpoint.startswith("vit_")
     words.append(f"--backbone {checkpoint if whole else f'{BACKBONE}.{checkpoint}'}")
+    if "dinov2" in checkpoint:
+        words.append(DINO)
     if row["order"] != "paper":
         words.append(f"--order {row['order']}")
     if row["method"] in FIRST_TASK:

@@ -204,6 +204,8 @@ class Run:
         if self.imbalance is not None and self.imbalance[0] > self.imbalance[1]:
             few, many = self.imbalance
             raise ValueError(f"imbalance must be FEW MANY, not {few} {many}: try {many} {few}")
+        if self.vor is not None and self.epochs == 1:
+            raise ValueError("VOR's epochs are a part of epochs: give two or more")
         if self.vor is not None and self.vor.epochs >= self.epochs:
             raise ValueError(
                 f"vor.epochs ({self.vor.epochs}) is a part of epochs ({self.epochs}), "

@@ -66,12 +66,21 @@ REMEDIES = {
 }
 
 
+# What torch says of memory that the system does not give, or of more than can be counted.
+TOO_LARGE = re.compile("can't allocate memory|Storage size calculation overflowed")
+
+
 def in_words(error: Exception) -> str:
     """One sentence for whoever sees it; our own mistakes too."""
     if isinstance(error, OvorError):
         return str(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
         return "The memory is full: choose a smaller --batch-size, or free some."
+    if isinstance(error, RuntimeError) and TOO_LARGE.search(str(error)):
+        return (
+            "This needs more memory than there is: choose a smaller --batch-size, or a narrower "
+            "--method.projection if the method has one."
+        )
     if isinstance(error, OSError):
         what = f"{error.strerror or error}: {REMEDIES.get(error.errno or 0, 'check the path')}."
         return f"{error.filename}: {what}" if error.filename else what

@@ -46,6 +46,11 @@ def test_the_command_is_the_run_that_the_row_is_of(row: dict[str, Any]) -> None:
     assert run.order == row["order"]
     name, _, tag = run.backbone.rpartition("vit_base_patch16_224.")
     assert (name, tag) == ("", row["checkpoint"])
+    if row["checkpoint"] == DINO:  # by ImageNet's mean and deviation; the others as the paper's
+        assert run.transform.size == 224
+        assert run.transform.mean == (0.485, 0.456, 0.406)
+    else:
+        assert run.transform.mean == 0
     if row["method"] in ("fecam", "anacp"):  # which tune only if they are told to
         like = settings(row["data"], "ranpac")
         assert run.options["tuning"] == "adapter"

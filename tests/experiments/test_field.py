@@ -1,6 +1,7 @@
 """The field: which methods are in which scenario, and the one table that it ends in."""
 
 import json
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -117,7 +118,11 @@ def test_a_grid_of_the_field_ends_in_one_table_and_goes_on(
     assert headings[:4] == ["passes", "MB kept", "core s", "F_T ↓"]
     assert headings[4:] == [way.name for way in field.WAYS]
     assert table[2].split(" | ")[6:8] == [field_table.CANNOT] * 2  # linear has a head a task
-    assert len(list(tmp_path.glob("o/report-field.html"))) == 1
+    page = (tmp_path / "o/report-field.html").read_text()
+    overview = page[page.index('data-table="overview"') : page.index('data-table="accuracy"')]
+    cells = [re.sub("<.*?>", "", row) for row in re.findall("<th.*?</th>|<td.*?</td>", overview)]
+    wanted = [cell.strip() for line in (table[0], *table[2:]) for cell in line[1:-1].split("|")]
+    assert cells == ["method", *wanted[1:]]  # the same table as in the terminal
     assert len(list(tmp_path.glob("o/*/result.json"))) == 2 * (7 + 5)
 
 

@@ -84,8 +84,9 @@ def test_a_method_that_cannot_says_which_can(base: Run, method: str, tmp_path: P
     able = {name.removesuffix("+vor") for name in FEATURES} | PROMPTS.keys() | {"finetune", "joint"}
     if method in able:
         pytest.skip("it can")
-    with pytest.raises(OvorError, match=r"needs a vision transformer.*analytic.*or another"):
+    with pytest.raises(OvorError, match=r"needs a vision transformer.*analytic") as said:
         prepare(of(base, method), tmp_path / "checkpoint")
+    assert "backbone, such as" not in str(said.value)  # all of those read images
 
 
 @pytest.mark.parametrize("method", ["ranpac", "klda"])
@@ -155,3 +156,8 @@ def test_the_command_runs_on_a_table_of_texts(base: Run, tmp_path: Path) -> None
     )  # fmt: skip
     assert json.loads(said.stdout)["method"] == "analytic"
     assert (tmp_path / "run/report.html").exists()
+
+
+def test_texts_do_not_look_different_by_task(base: Run, tmp_path: Path) -> None:
+    with pytest.raises(OvorError, match="has texts: leave out --shift"):
+        prepare(replace(of(base, "linear"), shift="ink"), tmp_path / "checkpoint")

@@ -72,7 +72,7 @@ def html(report: make.Report) -> str:
 
 
 def page_of(report: make.Report) -> str:
-    return page.html(report.contents, report.title, report.notes)
+    return report.html()
 
 
 def report_on(root: Path, *runs: Run, closeup: bool = True) -> make.Report:

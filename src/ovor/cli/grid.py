@@ -130,7 +130,9 @@ def grid_command(argv: list[str]) -> None:
         arrival = parts[0].rows[0].run.arrival
         name = "-".join(("report", arguments.preset, *arrival)).replace(" ", "-")
         page = arguments.out / f"{name}.html"
-        write_report(lambda: make.of_grid(parts, seeds, arguments.out).write(page), page)
+        write_report(
+            lambda: make.of_grid(parts, seeds, arguments.out, table.measure).write(page), page
+        )
 
 
 def in_scenario(part: Section, arguments: GridArguments) -> Section:
@@ -164,6 +166,8 @@ def do_runs(rows: list[Row], seeds: list[int], arguments: GridArguments) -> None
 
 def check_flags(arguments: GridArguments) -> None:
     """Refuse flags that exclude each other, or one without the other that it needs."""
+    if not arguments.seeds:
+        sys.exit(wrong_usage("ovor: --seeds names none: give one or more, or leave it out."))
     if arguments.ray and arguments.slurm:
         sys.exit(wrong_usage("ovor: --ray and --slurm are two places for the runs: choose one."))
     if arguments.preset == "field" and way_of(arguments) != USUAL_WAY:

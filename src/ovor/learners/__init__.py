@@ -165,10 +165,14 @@ def check_network(method: str, options: Any, backbone: Encoder) -> None:
     advice = f"leave the network as it is ({learner.untuned}), " if learner.untuned else ""
     able = [name for name in METHODS if can_be(backbone, learner_type(name).needs(own(name)))]
     able = [name for name in able if name != method]
+    other = (
+        ', or another backbone, such as "embedded" or "vit_base_patch16_224.augreg_in21k_ft_in1k"'
+    )
+    if backbone.reads.many != "images":
+        other = ""  # none that reads texts is one
     raise OvorError(
         f"{method} needs a {wanted}, and this backbone is none: {advice}choose the method "
-        f'{listed(able)}, or another backbone, such as "embedded" or '
-        '"vit_base_patch16_224.augreg_in21k_ft_in1k".'
+        f"{listed(able)}{other}."
     )
 
 

@@ -1,22 +1,28 @@
 """Make the report: from result folders, or from the runs of a grid, to the page."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.progress import track
 
 from ovor.atomic import write_atomically
 from ovor.errors import OvorError
+from ovor.experiments import summary
 from ovor.experiments.diagnostics import read_diagnostics
 from ovor.experiments.drift import measure_drift
+from ovor.experiments.field_table import field_notes
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.runner import diagnose
-from ovor.experiments.tables import Section
+from ovor.experiments.tables import Measure
+from ovor.experiments.tables import Section as GridSection
 from ovor.report import page
 from ovor.report.content import Content, content_of
 from ovor.report.numbers import check_reference
 from ovor.report.runs import Finished, Group, Row, find, group, listing, read
+from ovor.report.sections import Section
+from ovor.report.tables import Cell, Table, name_cell
 from ovor.terminal.console import Terminal
 
 
@@ -27,10 +33,15 @@ class Report:
     title: str
     contents: list[Content]
     notes: list[str]
+    overview: Section | None = None
+    """what stands before all groups"""
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, page.html(self.contents, self.title, self.notes).encode())
+        write_atomically(path, self.html().encode())
+
+    def html(self) -> str:
+        return page.html(self.contents, self.title, self.notes, self.overview)
 
 
 def of_folders(paths: Sequence[Path], against: str | None = None, images: bool = True) -> Report:
@@ -40,7 +51,9 @@ def of_folders(paths: Sequence[Path], against: str | None = None, images: bool =
     return of_groups(groups, [*notes, *more], against, images)
 
 
-def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
+def of_grid(
+    sections: list[GridSection], seeds: list[int], out: Path, measure: Measure = "accuracy"
+) -> Report:
     """Report on the runs of a table that are done, and name the rows of which none is."""
     groups, missing = [], []
     for part in sections:
@@ -51,12 +64,23 @@ def of_grid(sections: list[Section], seeds: list[int], out: Path) -> Report:
             if runs:
                 rows.append(Row(row.label, runs, row.paper, row.paper_std))
             else:
-                missing.append(row.label)
+                missing.append(f"{row.label} ({part.way})" if part.way else row.label)
         if rows:
             groups.append(Group(part.title, rows, part.where, part.comparable))
     if not groups:
         raise OvorError("No run of the table is done yet: leave out --show to run them.")
-    return of_groups(groups, [f"Not run yet: {listing(missing)}."] if missing else [], None)
+    report = of_groups(groups, [f"Not run yet: {listing(missing)}."] if missing else [], None)
+    if measure != "field":
+        return report
+    return replace(report, overview=overview(summary.collect(sections, measure, seeds, out)))
+
+
+def overview(found: list[dict[str, Any]]) -> Section:
+    """Return the one table that the field ends in."""
+    [(title, headings, lines)] = summary.tables_of(found, "field")
+    rows = [[name_cell(label), *map(Cell, cells)] for label, *cells in lines]
+    table = Table("overview", title, ["method", *headings[1:]], rows)
+    return Section(title, field_notes(found), [table])
 
 
 def of_groups(

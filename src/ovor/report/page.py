@@ -9,19 +9,23 @@ from typing import Any
 import jinja2
 
 from ovor.report.content import Content
+from ovor.report.sections import Section
 from ovor.report.vega import SCHEMES, Chart, Records
 
 SCHEMA = 1  # of what the page and --json hold
 SHOW = "window.vegaEmbed = vegaEmbed;"  # all that page.js needs of the bundle
 
 
-def html(contents: list[Content], title: str, notes: list[str]) -> str:
+def html(
+    contents: list[Content], title: str, notes: list[str], overview: Section | None = None
+) -> str:
     """Return the page, with its style, its script, its data and Vega inside."""
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbroken"] = unbroken
     return environment.from_string(asset("page.html")).render(
         title=title,
         notes=notes,
+        overview=overview,
         groups=contents,
         schemes=SCHEMES,
         css=asset("page.css"),

@@ -17,6 +17,7 @@ from torch import Tensor
 from ovor.config import Vor
 from ovor.data.batches import batch_lengths
 from ovor.distributed.ranks import ALONE, Ranks
+from ovor.errors import OvorError
 from ovor.events import EpochEnds, HeadStep, RunBegins, TaskEnds, TrainStep
 from ovor.learners.base import Learner
 from ovor.losses import outlier_loss
@@ -68,10 +69,27 @@ def learn_task(
     optimizer = learner.optimizer(run)
     first_epoch = checkpoints.first_epoch(learner, optimizer, position)
     for epoch, loss in learn_epochs(context, learner, features, optimizer, number, first_epoch):
+        check_bounds(learner, loss)
         now = clock.on(replace(position, epoch=epoch + 1))
         context.listen(EpochEnds(number, epoch, loss, round(now.seconds, 3)))
         checkpoints.save(learner, now, optimizer)
-    learner.end_task(still_images(context, number), (run.seed, number))
+    try:
+        learner.end_task(still_images(context, number), (run.seed, number))
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise OvorError(
+            "The equations of the method have no solution in numbers of this precision: choose a "
+            "smaller --lr if it trains, else more of its ridge or shrinkage, and begin anew."
+        ) from error
+
+
+def check_bounds(learner: Learner, loss: float) -> None:
+    """Refuse to go on with what is no number: all that follows would be guesses."""
+    parts = [part for part in learner.learnable() if not part.isfinite().all()]
+    if parts or not math.isfinite(loss):
+        raise OvorError(
+            "Training ran out of bounds: what is learned are no numbers any more. Choose a smaller "
+            "--lr, and begin anew."
+        )
 
 
 def learn_epochs(
