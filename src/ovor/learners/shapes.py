@@ -125,7 +125,7 @@ class Shapes(LiftedMoments):
 
         A mean of n images misses its class by 1 / n of a squared distance by chance, which is r of
         the true covariance and r / (1 - r / freedom) of one that was estimated. That is added back,
-        or small classes would hardly ever be chosen.
+        or small classes would be chosen too seldom.
         """
         counts, scatters = self.moments.counts, self.scatters()
         freedom = float((counts.sum() - len(counts)).clamp(min=1))
