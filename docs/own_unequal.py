@@ -47,7 +47,10 @@ def split(labels: Tensor) -> Fold:
 
 
 def spanned(features: Tensor, ridge: float = 1.0) -> Idea:
-    """`analytic` in the span of the learned images: the same head, sooner where they are few."""
+    """`analytic` in the span of the learned images, which is sooner where they are few.
+
+    The ridges to choose from are relative to the mean variance, and so lie a little elsewhere.
+    """
 
     def ask(fold: Fold) -> Tensor:
         centre = features[fold.learned].mean(0)

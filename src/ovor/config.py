@@ -205,7 +205,7 @@ class Run:
             few, many = self.imbalance
             raise ValueError(f"imbalance must be FEW MANY, not {few} {many}: try {many} {few}")
         if self.vor is not None and self.epochs == 1:
-            raise ValueError("VOR's epochs are a part of epochs: give two or more")
+            raise ValueError(f"{self.name} needs two epochs, one of them for VOR: give more epochs")
         if self.vor is not None and self.vor.epochs >= self.epochs:
             raise ValueError(
                 f"vor.epochs ({self.vor.epochs}) is a part of epochs ({self.epochs}), "

@@ -105,12 +105,9 @@ def test_one_task_is_the_first() -> None:
 
 class Texts(Items):
     labels = np.zeros(1, np.int64)
-
-    def item(self, index: int) -> str:
-        return "a text"
+    many = "texts"
 
 
 def test_texts_cannot_look_different() -> None:
-    data = shifted(Dataset("notes", ("a", "b"), Texts(), Texts()), [1, 0], [1, 1], "ink", 0)
-    with pytest.raises(OvorError, match="leave the shift out"):
-        data.train.item(0)
+    with pytest.raises(OvorError, match="notes has texts: --shift is for images alone"):
+        shifted(Dataset("notes", ("a", "b"), Texts(), Texts()), [1, 0], [1, 1], "ink", 0)

@@ -257,7 +257,7 @@ def test_a_grid_refuses_before_it_runs(tiny_run: Run, tmp_path: Path) -> None:
         (("--scenario", "stream", "--epochs", "5"), "leave out --epochs"),
         (("--imbalance", "80", "5"), "try 5 80"),
         (("--seeds",), "--seeds names none"),
-        (("--epochs", "1"), "give two or more"),
+        (("--epochs", "1"), "needs two epochs"),
     ):
         said = ovor("grid", "main-table", *data, *flags, cwd=tmp_path)
         assert said.returncode in (1, 2)

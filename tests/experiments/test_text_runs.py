@@ -159,5 +159,5 @@ def test_the_command_runs_on_a_table_of_texts(base: Run, tmp_path: Path) -> None
 
 
 def test_texts_do_not_look_different_by_task(base: Run, tmp_path: Path) -> None:
-    with pytest.raises(OvorError, match="has texts: leave out --shift"):
+    with pytest.raises(OvorError, match="has texts: --shift is for images alone"):
         prepare(replace(of(base, "linear"), shift="ink"), tmp_path / "checkpoint")

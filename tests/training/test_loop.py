@@ -1,6 +1,5 @@
 """The loop: schedule, phases, evaluation, and a resumed run that equals an unbroken one."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -55,24 +54,6 @@ def test_paper_schedule(epochs: int, head: int, start: float, last: float) -> No
 def test_strict_cosine_and_one_epoch() -> None:
     assert lr_factors("cosine", 4) == pytest.approx([1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5])
     assert lr_factors("paper", 1) == lr_factors("cosine", 1) == [1.0]
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "lr", "words"),
-    [
-        ("apt", {}, 1e30, "choose a smaller --lr"),
-        ("ssiat", {"adapter_rate": 1e9}, 1e5, "smaller --lr"),
-        ("klda", {"projection": 300, "ridge": 1e-300}, 0.1, "more of its ridge"),
-    ],
-)
-def test_what_is_no_number_any_more_is_no_result(
-    tiny_run: Run, tmp_path: Path, method: str, options: dict[str, Any], lr: float, words: str
-) -> None:
-    """All answers would be guesses, or an error of another package's."""
-    run = replace(tiny_run, method=method, vor=None, options=options, lr=lr)
-    with pytest.raises(OvorError, match=re.compile(words, re.IGNORECASE)):
-        execute(run, Folder(tmp_path / "run"))
-    assert not (tmp_path / "run/result.json").exists()
 
 
 def events_of(run: Run, folder: Path) -> list[Event]:

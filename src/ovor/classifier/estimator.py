@@ -111,8 +111,6 @@ class Estimator:
         given = {name: value for name, value in given.items() if value is not None}
         vor = base.vor
         check_vor(base)
-        if vor and self.epochs == 1:
-            raise OvorError(f"{base.name} needs two epochs, one of them for VOR: give more epochs.")
         try:
             if vor and self.epochs is not None:  # its share stays the same
                 vor = replace(vor, epochs=max(1, round(vor.epochs * self.epochs / base.epochs)))

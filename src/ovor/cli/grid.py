@@ -130,9 +130,8 @@ def grid_command(argv: list[str]) -> None:
         arrival = parts[0].rows[0].run.arrival
         name = "-".join(("report", arguments.preset, *arrival)).replace(" ", "-")
         page = arguments.out / f"{name}.html"
-        write_report(
-            lambda: make.of_grid(parts, seeds, arguments.out, table.measure).write(page), page
-        )
+        first = make.field_overview(found) if table.measure == "field" else None
+        write_report(lambda: make.of_grid(parts, seeds, arguments.out, first).write(page), page)
 
 
 def in_scenario(part: Section, arguments: GridArguments) -> Section:

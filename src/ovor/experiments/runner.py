@@ -161,10 +161,6 @@ def prepare(
     dataset = cached(load_dataset(run.data).drawn(run.seed), int(run.cache * 1e9))
     order = tuple(ORDERS[run.order](len(dataset.class_names), run.seed))
     sizes = task_sizes(len(order), run.tasks, run.task_sizes)
-    if run.shift != "none" and dataset.train.many != "images":
-        raise OvorError(
-            f"{run.data} has {dataset.train.many}: leave out --shift, for images alone."
-        )
     dataset = shifted(dataset, order, sizes, run.shift, run.seed)
     own = (len(order),) if at_once(run.method) else sizes
     tasks = arrange(split(dataset, order, own), run, sizes)

@@ -165,15 +165,11 @@ def check_network(method: str, options: Any, backbone: Encoder) -> None:
     advice = f"leave the network as it is ({learner.untuned}), " if learner.untuned else ""
     able = [name for name in METHODS if can_be(backbone, learner_type(name).needs(own(name)))]
     able = [name for name in able if name != method]
-    other = (
-        ', or another backbone, such as "embedded" or "vit_base_patch16_224.augreg_in21k_ft_in1k"'
-    )
-    if backbone.reads.many != "images":
-        other = ""  # none that reads texts is one
-    raise OvorError(
-        f"{method} needs a {wanted}, and this backbone is none: {advice}choose the method "
-        f"{listed(able)}{other}."
-    )
+    choices = f"{advice}choose the method {listed(able)}"
+    if backbone.reads.many == "images":  # no network that reads texts is one
+        choices += ', or another backbone, such as "embedded" or '
+        choices += '"vit_base_patch16_224.augreg_in21k_ft_in1k"'
+    raise OvorError(f"{method} needs a {wanted}, and this backbone is none: {choices}.")
 
 
 def learner_type(method: str) -> type[Learner]:

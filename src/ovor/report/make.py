@@ -15,7 +15,6 @@ from ovor.experiments.drift import measure_drift
 from ovor.experiments.field_table import field_notes
 from ovor.experiments.grid import done, folder_of
 from ovor.experiments.runner import diagnose
-from ovor.experiments.tables import Measure
 from ovor.experiments.tables import Section as GridSection
 from ovor.report import page
 from ovor.report.content import Content, content_of
@@ -52,7 +51,7 @@ def of_folders(paths: Sequence[Path], against: str | None = None, images: bool =
 
 
 def of_grid(
-    sections: list[GridSection], seeds: list[int], out: Path, measure: Measure = "accuracy"
+    sections: list[GridSection], seeds: list[int], out: Path, overview: Section | None = None
 ) -> Report:
     """Report on the runs of a table that are done, and name the rows of which none is."""
     groups, missing = [], []
@@ -70,13 +69,11 @@ def of_grid(
     if not groups:
         raise OvorError("No run of the table is done yet: leave out --show to run them.")
     report = of_groups(groups, [f"Not run yet: {listing(missing)}."] if missing else [], None)
-    if measure != "field":
-        return report
-    return replace(report, overview=overview(summary.collect(sections, measure, seeds, out)))
+    return replace(report, overview=overview)
 
 
-def overview(found: list[dict[str, Any]]) -> Section:
-    """Return the one table that the field ends in."""
+def field_overview(found: list[dict[str, Any]]) -> Section:
+    """Return the one table that the field ends in, of its sections as they were collected."""
     [(title, headings, lines)] = summary.tables_of(found, "field")
     rows = [[name_cell(label), *map(Cell, cells)] for label, *cells in lines]
     table = Table("overview", title, ["method", *headings[1:]], rows)
